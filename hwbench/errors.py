@@ -77,8 +77,10 @@ def unknown(kind: str, got: object, known: Iterable[str]) -> UnknownName:
     Unknown space 'xs'. Did you mean 's'? Known: s, m.
     """
     names = list(known)
-    near = difflib.get_close_matches(str(got), names, n=1, cutoff=0.6)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    wanted = got.lower() if isinstance(got, str) else ""
+    lower = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(wanted, lower, n=1, cutoff=0.6)
+    hint = f" Did you mean {lower[near[0]]!r}?" if near else ""
     return UnknownName(f"Unknown {kind} {brief(got)}.{hint} Known: {', '.join(names) or 'none'}.")
 
 
@@ -88,5 +90,8 @@ def brief(value: object, limit: int = 80) -> str:
     >>> brief("a" * 100, limit=10)
     "'aaaaaa..."
     """
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except (ValueError, RecursionError):  # an int of thousands of digits, or endless nesting
+        text = f"a value of type {type(value).__name__} too long to show"
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -50,10 +50,10 @@ class Workload:
 
     def __post_init__(self) -> None:
         """Check every field; a workload that cannot have been run does not exist."""
-        if self.block not in BLOCKS:
-            raise invalid("block", "Workload", f"one of {', '.join(BLOCKS)}", self.block)
-        if self.phase not in PHASES:
-            raise invalid("phase", "Workload", f"one of {', '.join(PHASES)}", self.phase)
+        for name, known in (("block", BLOCKS), ("phase", PHASES)):
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in known:
+                raise invalid(name, "Workload", f"one of {', '.join(known)}", value)
         for name, least in (
             ("batch_size", 1),
             ("seq_len", 1),
@@ -63,6 +63,11 @@ class Workload:
             value = getattr(self, name)
             if type(value) is not int or value < least:
                 raise invalid(name, "Workload", f"an int >= {least}", value)
+        if (self.new_tokens > 0) != (self.phase == "decode"):
+            allowed = "an int >= 1" if self.phase == "decode" else "0"
+            raise invalid(
+                "new_tokens", "Workload", f"{allowed} in phase {self.phase}", self.new_tokens
+            )
         if type(self.autocast) is not bool:
             raise invalid("autocast", "Workload", "True or False", self.autocast)
         for name in ("weights_dtype", "compute_dtype", "method"):
@@ -83,6 +88,9 @@ class Workload:
         Raises:
             InvalidValue: A field is missing, unknown or has a value that is not allowed.
         """
+        mapping: object = values
+        if not isinstance(mapping, Mapping):
+            raise invalid("workload", "Workload", "a mapping", values)
         known = [f.name for f in fields(cls)]
         strange = [k for k in values if k not in known]
         if strange:
@@ -101,9 +109,8 @@ class Workload:
     def __str__(self) -> str:
         """One line for a reader.
 
-        >>> print(Workload(batch_size=8, seq_len=1024, compute_dtype="bfloat16", autocast=True,
-        ...                method="summed kernel time"))
-        hwgpt forward, batch 8 x 1024 tokens, float32 weights under bfloat16 autocast: summed kernel time
+        >>> print(Workload(batch_size=8, seq_len=1024, compute_dtype="bfloat16", method="NVML"))
+        hwgpt forward, batch 8 x 1024 tokens, float32 weights, bfloat16 products: NVML
         """
         types = f"{self.weights_dtype} weights"
         if self.autocast:

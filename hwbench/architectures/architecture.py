@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from hwbench.architectures.space import SearchSpace, space
-from hwbench.errors import HwbenchError, InvalidArchitecture, brief
+from hwbench.architectures.space import SearchSpace, space, spaces
+from hwbench.errors import HwbenchError, InvalidArchitecture, brief, unknown
 
-_TEXT = re.compile(r"gpt-([A-Za-z][\w-]*?)-(\d{1,9}(?:-\d{1,9})+)-(\w+)", re.ASCII)
+# A space's words start with a letter and numbers do not, so that no text is read in two ways.
+_TEXT = re.compile(
+    r"gpt-([A-Za-z]\w*(?:-[A-Za-z]\w*)*)-([1-9]\d{0,8}(?:-[1-9]\d{0,8})+)-(\w+)", re.ASCII
+)
 _FORM = "gpt-<space>-<n_layer>-<embed_dim>-<mlp ratios>-<heads>-<True or False>"
 _KEYS = ("n_layer", "embed_dim", "n_head", "mlp_ratio", "bias")
 
@@ -49,7 +52,7 @@ class Architecture:
     def __post_init__(self) -> None:
         """Resolve the space and check every choice against it."""
         try:
-            owner = space(self.space)
+            owner = _named(self.space)
         except HwbenchError as error:
             raise InvalidArchitecture(str(error)) from None
         put = object.__setattr__
@@ -63,12 +66,13 @@ class Architecture:
             "mlp_ratio",
             _integers("mlp_ratio", self.mlp_ratio, owner.mlp_ratio, self.n_layer, owner),
         )
-        if not isinstance(self.bias, bool | np.bool_) or self.bias not in owner.bias:
+        bias: object = self.bias
+        if not isinstance(bias, bool | np.bool_) or bias not in owner.bias:
             allowed = " or ".join(map(str, owner.bias))
             raise InvalidArchitecture(
-                f"bias must be {allowed} in space {owner.name}. Got {brief(self.bias)} instead."
+                f"bias must be {allowed} in space {owner.name}. Got {brief(bias)} instead."
             )
-        put(self, "bias", bool(self.bias))
+        put(self, "bias", bool(bias))
 
     @classmethod
     def unchecked(
@@ -114,7 +118,8 @@ class Architecture:
         >>> a.embed_dim, a.bias
         (192, False)
         """
-        match = _TEXT.fullmatch(text.strip()) if isinstance(text, str) else None
+        given: object = text
+        match = _TEXT.fullmatch(given.strip()) if isinstance(given, str) else None
         if match is None:
             raise InvalidArchitecture(
                 f"An architecture's text must be of the form {_FORM}. Got {brief(text)} instead."
@@ -146,7 +151,7 @@ class Architecture:
                 `sample_n_head`, `sample_mlp_ratio` and `sample_bias` (`sample_layer_indices` may
                 stand beside them and is not read). The `sample_*` lists may be longer than
                 `sample_n_layer`: the tail is unused.
-            space: The space, needed where `values` has no "space".
+            space: The space, needed where `values` has no "space" or names one of one's own.
 
         Returns:
             The architecture.
@@ -178,10 +183,11 @@ class Architecture:
         if prefix:
             n = _integer("n_layer", fields["n_layer"], owner.n_layer, owner)
             for key in ("n_head", "mlp_ratio"):
-                if isinstance(fields[key], Sequence | np.ndarray) and not isinstance(
-                    fields[key], str
+                listed = fields[key]
+                if isinstance(listed, tuple | list) or (
+                    isinstance(listed, np.ndarray) and listed.ndim
                 ):
-                    fields[key] = fields[key][:n]
+                    fields[key] = listed[:n]
         return cls._of(owner, **fields)
 
     @classmethod
@@ -220,7 +226,7 @@ def _owner(name: object, given: str | SearchSpace | None) -> SearchSpace:
         wanted = space(given) if given is not None else None
         if wanted is not None and wanted.name == getattr(name, "name", name):
             return wanted
-        named = space(name)  # type: ignore[arg-type]
+        named = _named(name)
     except HwbenchError as error:
         raise InvalidArchitecture(str(error)) from None
     if wanted is not None and named != wanted:
@@ -228,6 +234,13 @@ def _owner(name: object, given: str | SearchSpace | None) -> SearchSpace:
             f"The architecture names the space {named.name!r}, but space {wanted.name!r} was given."
         )
     return named
+
+
+def _named(name: object) -> SearchSpace:
+    """The space of that name, never a file: an architecture's own data must not have files read."""
+    if isinstance(name, str) and name not in spaces():
+        raise unknown("space", name, spaces())
+    return space(name)  # type: ignore[arg-type]
 
 
 def _integer(name: str, value: Any, allowed: tuple[int, ...], owner: SearchSpace) -> int:
@@ -244,8 +257,8 @@ def _integer(name: str, value: Any, allowed: tuple[int, ...], owner: SearchSpace
 def _integers(
     name: str, values: Any, allowed: tuple[int, ...], n_layer: int, owner: SearchSpace
 ) -> tuple[int, ...]:
-    if isinstance(values, np.ndarray):
-        values = values.tolist() if values.ndim == 1 else None
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        values = values.tolist()
     if not isinstance(values, tuple | list):
         raise InvalidArchitecture(
             f"{name} must be a list of {n_layer} ints, one a layer. Got {brief(values)} instead."

@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hwbench.errors import InvalidValue, invalid, unknown
+from hwbench.errors import InvalidValue, brief, invalid, unknown
 
 if TYPE_CHECKING:
     from hwbench.architectures.architecture import Architecture
@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(-[A-Za-z][A-Za-z0-9_]*)*")
 _CHOICES = ("embed_dim", "n_layer", "n_head", "mlp_ratio")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SearchSpace:
     """The choices an architecture is made of.
 
@@ -63,19 +63,19 @@ class SearchSpace:
 
     def __post_init__(self) -> None:
         """Check every field, so that an architecture of the space needs no second look."""
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise invalid(
-                "name", "SearchSpace", "words of letters and digits joined by '-'", self.name
-            )
+        named: object = self.name
+        if not isinstance(named, str) or not _NAME.fullmatch(named):
+            allowed = "words of letters, digits and '_' that start with a letter, joined by '-'"
+            raise invalid("name", "SearchSpace", allowed, named)
         for name in _CHOICES:
             _check_choices(name, getattr(self, name))
+        bias: object = self.bias
         if (
-            not isinstance(self.bias, tuple)
-            or not self.bias
-            or {type(b) for b in self.bias} != {bool}
-            or len(set(self.bias)) < len(self.bias)
+            not isinstance(bias, tuple)
+            or {type(b) for b in bias} != {bool}
+            or len(set(bias)) < len(bias)
         ):
-            raise invalid("bias", "SearchSpace", "a tuple of True, False or both", self.bias)
+            raise invalid("bias", "SearchSpace", "a tuple of True, False or both", bias)
         for name in ("head_size", "batch_size", "seq_len"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
@@ -95,13 +95,24 @@ class SearchSpace:
             InvalidValue: The file cannot be read, or is not a space.
         """
         path = Path(path)
+        shown = brief(str(path), limit=200)
         try:
-            table = tomllib.loads(path.read_text("utf-8"))
+            table = tomllib.loads(path.read_bytes().decode("utf-8"))
         except OSError as error:
-            raise InvalidValue(f"Cannot read the space file {path}: {error.strerror}.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InvalidValue(f"The space file {path} is not TOML: {error}.") from None
-        return cls.from_dict({"name": path.stem, **table})
+            raise InvalidValue(f"Cannot read the space file {shown}: {error.strerror}.") from None
+        except (ValueError, RecursionError) as error:
+            # Besides what is no TOML: a path with a zero byte, an int of thousands of digits.
+            raise InvalidValue(f"The space file {shown} is not TOML: {error}.") from None
+        try:
+            made = cls.from_dict({"name": path.stem, **table})
+        except InvalidValue as error:
+            raise InvalidValue(f"In the space file {shown}: {error}") from None
+        if _named().get(made.name, made) != made:
+            raise InvalidValue(
+                f"In the space file {shown}: the 'name' of a space of one's own must not be that "
+                f"of a shipped space with other choices. Got {made.name!r} instead."
+            )
+        return made
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> SearchSpace:
@@ -110,6 +121,9 @@ class SearchSpace:
         Raises:
             InvalidValue: A field is missing, unknown or has a value that is not allowed.
         """
+        mapping: object = table
+        if not isinstance(mapping, Mapping):
+            raise invalid("table", "SearchSpace", "a mapping", table)
         known = [f.name for f in fields(cls)]
         for key in table:
             if key not in known:
@@ -127,7 +141,7 @@ class SearchSpace:
         values = ((f.name, getattr(self, f.name)) for f in fields(self))
         return {name: list(v) if isinstance(v, tuple) else v for name, v in values}
 
-    @cached_property
+    @property
     def size(self) -> int:
         """The exact number of architectures of the space."""
         per_layer = len(self.n_head) * len(self.mlp_ratio)
@@ -184,10 +198,11 @@ class SearchSpace:
         """
         from hwbench.architectures.architecture import Architecture
 
-        if type(n) is not int or n < 0:
+        rows: object = n
+        if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
             raise invalid("n", "sample", "an int >= 0", n)
         deepest = max(self.n_layer)
-        uniform = generator(seed, "sample").random((n, 3 + 2 * deepest))
+        uniform = generator(seed, "sample").random((int(rows), 3 + 2 * deepest))
 
         def choose(columns: np.ndarray, choices: tuple[Any, ...]) -> list[Any]:
             picked: list[Any] = np.array(choices)[(columns * len(choices)).astype(np.intp)].tolist()
@@ -266,9 +281,10 @@ def generator(seed: int | np.random.Generator, function: str) -> np.random.Gener
     """
     if isinstance(seed, np.random.Generator):
         return seed
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+    number: object = seed
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
         raise invalid("seed", function, "an int >= 0 or a numpy Generator", seed)
-    return np.random.default_rng(int(seed))
+    return np.random.default_rng(int(number))
 
 
 @cache

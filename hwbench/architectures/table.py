@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -36,7 +36,7 @@ class ArchitectureTable:
     mlp_ratio: NDArray[np.int64]
 
     @classmethod
-    def of(cls, architectures: Sequence[Architecture]) -> ArchitectureTable:
+    def of(cls, architectures: Iterable[Architecture]) -> ArchitectureTable:
         """Lay architectures out as columns.
 
         Args:
@@ -46,11 +46,19 @@ class ArchitectureTable:
             InvalidArchitecture: There is none, one is no `Architecture`, or they are of different
                 spaces.
         """
+        given: object = architectures
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise InvalidArchitecture(
+                f"Architectures must come in a list or the like. Got {brief(given)} instead."
+            )
+        architectures = list(architectures)
         if not architectures:
             raise InvalidArchitecture("There must be at least one architecture. Got none.")
         for a in architectures:
             if not isinstance(a, Architecture):
-                raise InvalidArchitecture(f"An Architecture is needed. Got {brief(a)} instead.")
+                raise InvalidArchitecture(
+                    f"Each of the architectures must be an Architecture. Got {brief(a)} instead."
+                )
         owner = architectures[0].search_space
         for a in architectures:
             if a.search_space is not owner and a.search_space != owner:
