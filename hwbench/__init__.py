@@ -4,7 +4,8 @@ The names of the public contract are here; everything else is reached through it
 """
 
 from hwbench.architectures import Architecture, SearchSpace, space, spaces
+from hwbench.cost import count
 
 __version__ = "0.1.0"
 
-__all__ = ["Architecture", "SearchSpace", "__version__", "space", "spaces"]
+__all__ = ["Architecture", "SearchSpace", "__version__", "count", "space", "spaces"]
