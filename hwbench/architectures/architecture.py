@@ -125,17 +125,17 @@ class Architecture:
                 f"An architecture's text must be of the form {_FORM}. Got {brief(text)} instead."
             )
         name, joined, flag = match.groups()
+        if flag not in ("True", "False"):
+            raise InvalidArchitecture(
+                f"The last field of an architecture's text, bias, must be True or False. "
+                f"Got {brief(flag)} instead."
+            )
         owner = _owner(name, space)
         n_layer, embed_dim, *choices = (int(part) for part in joined.split("-"))
         if len(choices) != 2 * n_layer:
             raise InvalidArchitecture(
                 f"An architecture with n_layer {n_layer} must have {n_layer} mlp ratios and "
                 f"{n_layer} heads, {2 * n_layer} numbers in all. Got {len(choices)} instead."
-            )
-        if flag not in ("True", "False"):
-            raise InvalidArchitecture(
-                f"The last field of an architecture's text, bias, must be True or False. "
-                f"Got {brief(flag)} instead."
             )
         ratios, heads = tuple(choices[:n_layer]), tuple(choices[n_layer:])
         return cls._of(owner, n_layer, embed_dim, heads, ratios, flag == "True")
@@ -159,16 +159,18 @@ class Architecture:
         Raises:
             InvalidArchitecture: A key is missing or unknown, or a value is not in the space.
         """
-        if not isinstance(values, Mapping):
+        mapping: object = values
+        if not isinstance(mapping, Mapping):
             raise InvalidArchitecture(
-                f"An architecture's dict form must be a mapping. Got {brief(values)} instead."
+                f"An architecture's dict form must be a mapping. Got {brief(mapping)} instead."
             )
-        given = dict(values)
+        given: dict[Any, Any] = dict(values)
         named = given.pop("space", None)
         if named is None and space is None:
             raise InvalidArchitecture("An architecture's dict form needs a 'space', or space=.")
-        owner = _owner(named if named is not None else space, space)
-        prefix = "sample_" if any(str(key).startswith("sample_") for key in given) else ""
+        owner = _owner(named, space)
+        sampled = any(isinstance(key, str) and key.startswith("sample_") for key in given)
+        prefix = "sample_" if sampled else ""
         if prefix:
             given.pop("sample_layer_indices", None)
         keys = {prefix + key: key for key in _KEYS}
@@ -224,7 +226,7 @@ def _owner(name: object, given: str | SearchSpace | None) -> SearchSpace:
     """The space a text or dict form names, which must agree with the one that was given."""
     try:
         wanted = space(given) if given is not None else None
-        if wanted is not None and wanted.name == getattr(name, "name", name):
+        if wanted is not None and (name is None or (isinstance(name, str) and name == wanted.name)):
             return wanted
         named = _named(name)
     except HwbenchError as error:
