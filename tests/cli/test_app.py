@@ -79,25 +79,26 @@ def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "args, line",
+    "args, words",
     [
-        ("wrk", "No such command 'wrk'. Did you mean 'work'? Known: work, data. See 'hwbench"),
-        ("data", "Missing command. Known: import, validate. See 'hwbench data --help'."),
-        ("data imprt", "No such command 'imprt'. Did you mean 'import'? Known: import, validate."),
-        ("work --m 1", "No such option: --m"),
-        ("work --n", "Option '--n' requires an argument."),
-        ("work --n two", "Invalid value for '--n'"),
-        ("work --n -1", "Invalid value for '--n'"),
-        ("work more", "Got unexpected extra argument(s) (more). See 'hwbench work --help'."),
-        ("--colour", "No such option: --colour"),
+        (
+            "wrk",
+            ["command 'wrk'", "Did you mean 'work'?", "Known: work, data.", "'hwbench --help'"],
+        ),
+        ("data", ["Missing command", "Known: import, validate.", "'hwbench data --help'"]),
+        ("data imprt", ["command 'imprt'", "Did you mean 'import'?", "Known: import, validate."]),
+        ("work --m 1", ["No such option", "--m", "--n", "'hwbench work --help'"]),
+        ("work --n", ["'--n' requires an argument"]),
+        ("work --n two", ["Invalid value for '--n'", "'two'", "'hwbench work --help'"]),
+        ("work --n -1", ["Invalid value for '--n'", "-1", "0"]),
+        ("work more", ["unexpected extra argument", "more", "'hwbench work --help'"]),
+        ("--colour", ["No such option", "--colour"]),
     ],
 )
-def test_a_wrong_command_line_is_one_line(fails: Fails, args: str, line: str) -> None:
-    assert fails(*args.split()).startswith(line)
-
-
-def test_a_refused_value_is_shown(fails: Fails) -> None:
-    assert "Got 'two' instead." in fails("work", "--n", "two")
+def test_a_wrong_command_line_is_one_line(fails: Fails, args: str, words: list[str]) -> None:
+    """The wording is the parser's and changes with its version; what it must say does not."""
+    line = fails(*args.split())
+    assert [word for word in words if word not in line] == []
 
 
 @pytest.mark.parametrize(
