@@ -21,7 +21,7 @@ class Repeats:
     """One list of values a row, flat.
 
     Attributes:
-        values: All values, float64, shape (total,).
+        flat: All values, float64, shape (total,).
         offsets: Where each row starts, and where the last one ends, int64, shape (n + 1,).
 
     >>> r = Repeats(np.array([3.0, 1.0, 2.0, 7.0]), np.array([0, 3, 4]))
@@ -29,8 +29,17 @@ class Repeats:
     ([2.0, 7.0], [2, 0])
     """
 
-    values: NDArray[np.float64]
+    flat: NDArray[np.float64]
     offsets: NDArray[np.int64]
+
+    @classmethod
+    def of_lists(cls, column: Any) -> Repeats:
+        """The rows of an Arrow column of lists."""
+        lists = column.combine_chunks()
+        lists = lists.chunk(0) if hasattr(lists, "num_chunks") else lists
+        offsets = lists.offsets.to_numpy().astype(np.int64)
+        values = lists.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
+        return cls(values, offsets - offsets[0])
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -38,7 +47,7 @@ class Repeats:
 
     def of(self, row: int) -> NDArray[np.float64]:
         """The values of one row, a copy."""
-        return self.values[self.offsets[row] : self.offsets[row + 1]].copy()
+        return self.flat[self.offsets[row] : self.offsets[row + 1]].copy()
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -66,7 +75,7 @@ class Repeats:
         if not self.rectangular:
             low, high = self.lengths.min(), self.lengths.max()
             raise InvalidStore(f"All rows must have as many repeats. Got {low} to {high}.")
-        return self.values.reshape(len(self), -1 if len(self.values) else 0)
+        return self.flat.reshape(len(self), -1 if len(self.flat) else 0)
 
     @cached_property
     def medians(self) -> NDArray[np.float64]:
@@ -91,7 +100,7 @@ class Repeats:
         for length in np.unique(lengths[lengths > 0]).tolist():
             rows = np.flatnonzero(lengths == length)
             at = self.offsets[rows][:, None] + np.arange(length)
-            result[rows] = statistic(self.values[at])
+            result[rows] = statistic(self.flat[at])
         return result
 
     def take(self, rows: NDArray[Any]) -> Repeats:
@@ -109,7 +118,7 @@ class Repeats:
     def _cut(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Repeats:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         at = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
-        return Repeats(self.values[at], offsets)
+        return Repeats(self.flat[at], offsets)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

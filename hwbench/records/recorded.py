@@ -177,12 +177,15 @@ def _reasons(
 
     for name, column in columns.items():
         note(np.isin(column, getattr(owner, name), invert=True), name, lambda at, c=column: c[at])
-    note(np.asarray(np.isin(bias, owner.bias, invert=True)), "bias", lambda at: bias[at])
+    note(np.isin(bias, owner.bias, invert=True), "bias", lambda at: bias[at])
     inside = columns["n_layer"]
     for name, (values, lengths) in lists.items():
-        wrong = lengths != inside
-        note(wrong, f"a list {name} of length", lambda at, n=lengths: n[at])
-        strange = ~np.isin(values, getattr(owner, name))
+        note(np.not_equal(lengths, inside), f"a list {name} of length", lambda at, n=lengths: n[at])
+        strange = np.isin(values, getattr(owner, name), invert=True)
         strange &= np.arange(values.shape[1]) < lengths[:, None]
-        note(strange.any(axis=1), name, lambda at, v=values, s=strange: v[at][s[at]].tolist()[0])
+        note(
+            np.asarray(strange.any(axis=1)),
+            name,
+            lambda at, v=values, s=strange: v[at][s[at]].tolist()[0],
+        )
     return reasons

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -101,11 +102,33 @@ class Store:
 
     def metrics(self, device: str | None, space: str | SearchSpace) -> tuple[str, ...]:
         """The API names of what was observed: on a device, or of quality where it is None."""
-        table = self._table(device, self.space(space).name, required=False)
+        table = self._table(device, self.space(space).name)
         if table is None:
             return ()
         fields = pc.unique(table["metric"].cast("string")).to_pylist()
         return tuple(schema.api_name(f) for f in sorted(fields))
+
+    def workloads_of(
+        self, device: str, space: str | SearchSpace, metric: str
+    ) -> tuple[Workload, ...]:
+        """The workloads under which a metric was observed on a device, in the store's order."""
+        table = self._table(canonical(device), self.space(space).name)
+        if table is None:
+            return ()
+        rows = table.filter(pc.equal(table["metric"].cast("string"), schema.field_name(metric)))
+        return tuple(self.workloads[i] for i in np.unique(_integers(rows["workload"])).tolist())
+
+    def conditions(self, device: str, space: str | SearchSpace) -> pd.DataFrame | None:
+        """Under which conditions a profile took its readings, one row each, or None.
+
+        Raises:
+            InvalidStore: The file is damaged.
+        """
+        path = self._path(schema.CONDITIONS, self.space(space).name, canonical(device))
+        if not path.is_file():
+            return None
+        frame: pd.DataFrame = schema.read(path, str(path), schema.CONDITIONS).to_pandas()
+        return frame
 
     def architectures(self, space: str | SearchSpace) -> RecordedArchitectures:
         """All architectures of a space, those that are not of it listed apart.
@@ -205,11 +228,11 @@ class Store:
     def _path(self, kind: str, space: str, device: str | None = None) -> Path:
         return self.path / schema.relative_path(kind, space, device)
 
-    def _table(self, device: str | None, space: str, required: bool) -> Any:
+    def _table(self, device: str | None, space: str) -> Any:
         kind = schema.QUALITY if device is None else schema.OBSERVATIONS
         path = self._path(kind, space, device)
         if str(path) not in self._files:
-            if not path.is_file() and not required:
+            if not path.is_file():
                 return None
             self._files[str(path)] = schema.read(path, str(path), kind)
         return self._files[str(path)]
@@ -228,7 +251,7 @@ class Store:
     def _read(
         self, device: str | None, owner: SearchSpace, metric: str, workload: Workload | None
     ) -> Observations | None:
-        table = self._table(device, owner.name, required=False)
+        table = self._table(device, owner.name)
         present = [] if table is None else pc.unique(table["metric"].cast("string")).to_pylist()
         field = schema.field_name(metric, present)
         if field not in present:
@@ -304,11 +327,9 @@ def _integers(column: Any) -> NDArray[np.int64]:
 
 
 def _repeats(column: Any, shown: str, field: str) -> Repeats:
-    lists = column.combine_chunks()
-    lists = lists.chunk(0) if hasattr(lists, "num_chunks") else lists
-    offsets = lists.offsets.to_numpy().astype(np.int64)
-    values = lists.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
-    if not np.isfinite(values).all():
-        wrong = values[~np.isfinite(values)][0]
+    repeats = Repeats.of_lists(column)
+    finite = np.isfinite(repeats.flat)
+    if not finite.all():
+        wrong = repeats.flat[~finite][0]
         raise InvalidStore(f"Column 'values' of {shown} must be finite. Got {wrong} in {field}.")
-    return Repeats(values, offsets - offsets[0])
+    return repeats
