@@ -239,21 +239,26 @@ class SearchSpace:
                 "architecture", "neighbours", f"an architecture of {self.name}", architecture
             )
         a = architecture
+        choices = {key: getattr(a, key) for key in (*_CHOICES, "bias")}
+
+        def changed(**changes: Any) -> Architecture:
+            return type(a).unchecked(self, **{**choices, **changes})
+
         found = []
         for n in self.n_layer:
             if n != a.n_layer:
                 longer = max(0, n - a.n_layer)
                 heads = a.n_head[:n] + a.n_head[-1:] * longer
                 ratios = a.mlp_ratio[:n] + a.mlp_ratio[-1:] * longer
-                found.append(a.replace(n_layer=n, n_head=heads, mlp_ratio=ratios))
-        found += [a.replace(embed_dim=d) for d in self.embed_dim if d != a.embed_dim]
-        found += [a.replace(bias=b) for b in self.bias if b != a.bias]
-        for name, choices in (("n_head", self.n_head), ("mlp_ratio", self.mlp_ratio)):
+                found.append(changed(n_layer=n, n_head=heads, mlp_ratio=ratios))
+        found += [changed(embed_dim=d) for d in self.embed_dim if d != a.embed_dim]
+        found += [changed(bias=b) for b in self.bias if b != a.bias]
+        for name, allowed in (("n_head", self.n_head), ("mlp_ratio", self.mlp_ratio)):
             now = getattr(a, name)
             found += [
-                a.replace(**{name: (*now[:i], c, *now[i + 1 :])})
+                changed(**{name: (*now[:i], c, *now[i + 1 :])})
                 for i in range(a.n_layer)
-                for c in choices
+                for c in allowed
                 if c != now[i]
             ]
         return found

@@ -62,9 +62,11 @@ class ArchitectureTable:
         owner = architectures[0].search_space
         for a in architectures:
             if a.search_space is not owner and a.search_space != owner:
+                other = a.search_space.name
+                twin = " with other choices" if other == owner.name else ""
                 raise InvalidArchitecture(
                     f"All architectures must be of one space. "
-                    f"Got {owner.name!r} and {a.search_space.name!r}."
+                    f"Got {owner.name!r} and {other!r}{twin}."
                 )
         n = len(architectures)
         n_layer = np.fromiter((a.n_layer for a in architectures), np.int64, n)
