@@ -87,6 +87,18 @@ class Report:
         """Whether there is no error."""
         return not self.errors
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything by name, ready for JSON."""
+        return {
+            "path": str(self.path),
+            "valid": self.valid,
+            "files": self.files,
+            "rows": self.rows,
+            "errors": len(self.errors),
+            "warnings": len(self.warnings),
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
+
 
 def validate(path: str | Path) -> Report:
     """Check a store: its files, schema, values and hashes.
