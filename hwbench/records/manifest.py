@@ -78,6 +78,10 @@ class Manifest:
             kind = list if key == "workloads" else dict
             if not isinstance(table.get(key, kind()), kind):
                 raise InvalidStore(f"The field {key!r} must be a {kind.__name__}.")
+        workloads, spaces = table.get("workloads", []), table.get("spaces", {})
+        for key, inner in (("workloads", workloads), ("spaces", spaces.values())):
+            if not all(isinstance(each, dict) for each in inner):
+                raise InvalidStore(f"The field {key!r} must be made of tables.")
         return cls(
             name=table["name"],
             source=table["source"],
@@ -85,11 +89,11 @@ class Manifest:
             units=_texts("units", table),
             sha256=_texts("sha256", table),
             superseded=_texts("superseded", table),
-            workloads=tuple(Workload.from_dict(w) for w in table.get("workloads", [])),
+            workloads=tuple(map(Workload.from_dict, workloads)),
             spaces=MappingProxyType(
                 {
                     name: SearchSpace.from_dict({"name": name, **fields})
-                    for name, fields in table.get("spaces", {}).items()
+                    for name, fields in spaces.items()
                 }
             ),
         )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hwbench.architectures import ArchitectureTable
 from hwbench.errors import InvalidStore
+from hwbench.metrics import METRICS
 from hwbench.records.recorded import RecordedArchitectures
 from hwbench.records.schema import UNITS
 from hwbench.workload import Workload
@@ -165,7 +166,8 @@ class Observations:
     @property
     def unit(self) -> str:
         """The unit of every value."""
-        return UNITS.get(self.field, "")
+        known = METRICS.get(self.metric)
+        return known.unit if known is not None else UNITS.get(self.field, "")
 
     @cached_property
     def table(self) -> ArchitectureTable:
