@@ -118,7 +118,7 @@ def _shard(path: Path, file: str) -> Shard | str:
     folder = _FOLDER.fullmatch(path.parent.name)
     if folder is None:
         return "not in a folder of observations"
-    words = {d.raw_folder.lower(): d for d in catalogue().values()}
+    words = {d.raw_folder.lower(): d for d in catalogue().values() if d.raw_folder}
     device = words.get(folder["word"].lower())
     if device is None:
         return f"no known device is called {folder['word']!r} there"
