@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -14,11 +13,14 @@ from hwbench import architectures as archs
 from hwbench.architectures import Architecture, SearchSpace
 from hwbench.devices import canonical
 from hwbench.errors import InvalidStore, invalid
-from hwbench.records import schema
+from hwbench.records import files, schema
 from hwbench.records.manifest import Manifest
 from hwbench.records.observations import Observations, Repeats
 from hwbench.records.recorded import RecordedArchitectures
 from hwbench.workload import Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Store:
@@ -77,8 +79,7 @@ class Store:
     def devices(self) -> tuple[str, ...]:
         """The devices that were observed, in alphabetical order."""
         root = self.path / schema.OBSERVATIONS
-        found = (f.name for f in root.glob("*") if any(f.glob("*.parquet")))
-        return tuple(sorted(found))
+        return tuple(sorted({path.parent.name for path in _tables(root, "*/*.parquet")}))
 
     def spaces(self, device: str | None = None) -> tuple[str, ...]:
         """The spaces with architectures, or those that a device was observed in.
@@ -87,7 +88,7 @@ class Store:
         """
         part = schema.ARCHITECTURES if device is None else schema.OBSERVATIONS
         root = self.path / part / (canonical(device) if device is not None else "")
-        found = {f.stem for f in root.glob("*.parquet") if not f.name.startswith(".")}
+        found = {path.stem for path in _tables(root, "*.parquet")}
         known = [name for name in archs.spaces() if name in found]
         return (*known, *sorted(found.difference(known)))
 
@@ -320,6 +321,11 @@ class Store:
             listed = "; ".join(str(self.workloads[i]) for i in there)
             raise invalid("workload", "Store", f"given, for {field} has several ({listed})", None)
         return (there[0] if there else None), rows
+
+
+def _tables(root: Path, pattern: str) -> list[Path]:
+    """The files of a pattern, without what an interrupted write left."""
+    return [path for path in root.glob(pattern) if not files.is_temporary(path)]
 
 
 def _integers(column: Any) -> NDArray[np.int64]:

@@ -23,6 +23,7 @@ class InvalidPickle(HwbenchError):
 
 
 _KINDS = "biufcSU"
+_ATOMS = frozenset({bool, bytes, complex, float, int, str, type(None)})
 _BROKEN = (
     pickle.UnpicklingError,
     ArithmeticError,
@@ -56,7 +57,7 @@ def load(path: str | Path) -> Any:
     file = Path(path)
     try:
         with file.open("rb") as stream:
-            return _Reader(stream, str(file)).load()
+            value = _Reader(stream, str(file)).load()
     except InvalidPickle:
         raise
     except OSError as error:
@@ -64,6 +65,9 @@ def load(path: str | Path) -> Any:
     except _BROKEN as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InvalidPickle(f"{file} is not a whole pickle: {reason}.") from None
+    if _holds_a_stand_in(value):
+        raise InvalidPickle(f"{file} holds a type or function of numpy's, which is no value.")
+    return value
 
 
 class _Reader(pickle.Unpickler):
@@ -139,6 +143,27 @@ class _Array(np.ndarray[Any, Any]):
         return np.asarray(self).__reduce__()
 
 
+def _holds_a_stand_in(root: Any) -> bool:
+    """Whether something that only stands for a name ended up among the values."""
+    waiting, seen = [root], set[int]()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, _Constructor | _Dtype):
+            return True
+        if id(value) in seen:
+            continue
+        if isinstance(value, dict):
+            waiting += value
+            waiting += value.values()
+        elif isinstance(value, list | tuple | set | frozenset):
+            if not set(map(type, value)) <= _ATOMS:
+                waiting += value
+        else:
+            continue
+        seen.add(id(value))
+    return False
+
+
 def _plain(dtype: Any) -> np.dtype[Any]:
     if not isinstance(dtype, _Dtype):
         raise pickle.UnpicklingError("an array or scalar without a numpy type")
@@ -177,6 +202,12 @@ def _make_bytes(text: Any, encoding: Any) -> bytes:
     return text.encode("latin-1")
 
 
+def _make_empty_bytes(*args: Any) -> bytes:
+    if args:
+        raise pickle.UnpicklingError("makes bytes of something")
+    return b""
+
+
 def _never(*_: Any) -> NoReturn:
     raise pickle.UnpicklingError("calls numpy.ndarray")
 
@@ -195,6 +226,7 @@ _ALLOWED: dict[tuple[str, str], Any] = {
     ("numpy._core.multiarray", "_reconstruct"): _Constructor(_make_array),
     ("numpy._core.numeric", "_frombuffer"): _Constructor(_make_from_buffer),
     ("_codecs", "encode"): _Constructor(_make_bytes),
+    ("builtins", "bytes"): _Constructor(_make_empty_bytes),
     ("builtins", "set"): _Constructor(set),
     ("builtins", "frozenset"): _Constructor(frozenset),
     ("builtins", "complex"): _Constructor(complex),
