@@ -1,0 +1,123 @@
+"""Split-conformal calibration of quantiles, grouped by architecture.
+
+The fitted quantile function turns every observation of a calibration architecture, which no other
+part of the fit has seen, into a normal score. If the function were right these scores would be
+standard normal. What they are instead is the correction: the calibrated quantile at level q is the
+fitted one at the score that a share q of the calibration observations lies below.
+
+Repeats of one architecture are not exchangeable with other architectures' repeats, so an
+architecture counts as one observation, however many repeats it has: n architectures support the
+levels from 1 / (n + 1) to n / (n + 1), as in conformal prediction (Vovk, Gammerman and Shafer,
+2005; for quantiles Romano, Patterson and Candes, 2019). Any other level is infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hwbench.errors import InvalidArtifact
+
+Floats = NDArray[np.float64]
+
+FEWEST_OF_A_GROUP = 100
+"""Groups with fewer calibration architectures are calibrated together."""
+
+_GRID = np.unique(
+    np.concatenate([[0.001, 0.0025, 0.005, 0.01, 0.02, 0.03], np.arange(0.05, 0.5, 0.025)])
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibration:
+    """The calibrated normal score of every level, for each group of architectures.
+
+    Attributes:
+        levels: One rising array of levels a group; the first and last are the outermost that the
+            calibration architectures support.
+        scores: The normal score at each of these levels, never falling, in the same shapes.
+        architectures: How many architectures calibrate each group.
+    """
+
+    levels: tuple[Floats, ...]
+    scores: tuple[Floats, ...]
+    architectures: tuple[int, ...]
+
+    def support(self, group: int) -> tuple[float, float]:
+        """The outermost levels with a finite quantile in a group."""
+        return float(self.levels[group][0]), float(self.levels[group][-1])
+
+    def score(self, levels: Floats) -> Floats:
+        """The calibrated scores of levels, shape (groups, m); infinite beyond the support."""
+        rows = [
+            np.interp(levels, known, scores, left=-np.inf, right=np.inf)
+            for known, scores in zip(self.levels, self.scores, strict=True)
+        ]
+        return np.stack(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a card holds of it, ready for JSON."""
+        groups = zip(self.levels, self.scores, self.architectures, strict=True)
+        return {
+            "groups": [
+                {"architectures": n, "levels": levels.tolist(), "scores": scores.tolist()}
+                for levels, scores, n in groups
+            ]
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Calibration:
+        """The calibration that `to_dict` wrote.
+
+        Raises:
+            InvalidArtifact: The values are no calibration.
+        """
+        try:
+            groups = values["groups"]
+            levels = tuple(np.asarray(g["levels"], np.float64) for g in groups)
+            scores = tuple(np.asarray(g["scores"], np.float64) for g in groups)
+            counts = tuple(int(g["architectures"]) for g in groups)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidArtifact(f"A card's calibration is incomplete: {error}.") from None
+        for known, score in zip(levels, scores, strict=True):
+            rising = known.ndim == 1 and len(known) > 1 and bool((np.diff(known) > 0).all())
+            if not rising or known.shape != score.shape or bool((np.diff(score) < 0).any()):
+                raise InvalidArtifact("A card's calibration must have rising levels and scores.")
+        return cls(levels, scores, counts)
+
+
+def fit_calibration(scores: Floats, group: NDArray[np.intp], groups: int) -> Calibration:
+    """Calibrate from the normal scores of calibration architectures.
+
+    Args:
+        scores: The normal score of every kept repeat, one row an architecture, shape (n, repeats).
+        group: Each architecture's group, shape (n,).
+        groups: How many groups there are.
+
+    Returns:
+        The calibration: each group by its own architectures if it has `FEWEST_OF_A_GROUP` of them,
+        otherwise by all architectures together.
+    """
+    together = _calibrate(scores)
+    parts = []
+    for g in range(groups):
+        own = scores[group == g]
+        parts.append(_calibrate(own) if len(own) >= FEWEST_OF_A_GROUP else together)
+    levels, found, counts = zip(*parts, strict=True)
+    return Calibration(tuple(levels), tuple(found), tuple(counts))
+
+
+def _calibrate(scores: Floats) -> tuple[Floats, Floats, int]:
+    n, repeats = scores.shape
+    ordered = np.sort(scores.ravel())
+    # Every architecture weighs 1, shared by its repeats; one more is the query's own.
+    place = ((np.arange(len(ordered)) + 0.5) / repeats + 0.5) / (n + 1)
+    least = 1 / (n + 1)
+    inner = np.concatenate([_GRID, [0.5], 1 - _GRID[::-1]])
+    inner = inner[(inner > least * 1.0001) & (inner < 1 - least * 1.0001)]
+    levels = np.concatenate([[least], inner, [1 - least]])
+    return levels, np.maximum.accumulate(np.interp(levels, place, ordered)), n

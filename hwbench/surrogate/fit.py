@@ -1,0 +1,368 @@
+"""Fitting one surrogate: base, drift, correction, spread and calibration, in this order.
+
+Training architectures fit the base, the correction and the spread; calibration architectures alone
+calibrate and tell the components apart; test architectures are seen by none of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import xgboost
+from numpy.typing import NDArray
+
+from hwbench.architectures import ArchitectureTable
+from hwbench.encode import Features, encoder
+from hwbench.errors import InvalidStore
+from hwbench.metrics import metric as metric_of
+from hwbench.records import Observations
+from hwbench.surrogate.base import Base, fit_layer_cost, fit_position_ridge
+from hwbench.surrogate.calibration import FEWEST_OF_A_GROUP, fit_calibration
+from hwbench.surrogate.drift import NO_DRIFT, DriftModel, fit_drift
+from hwbench.surrogate.quantiles import normal_scores, score_of
+from hwbench.surrogate.surrogate import Booster, Components, Spread, Surrogate
+from hwbench.surrogate.transform import Transform, transform
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# A quarter of a normal distribution's slope, whose 10% and 90% quantiles lie 2.56 scores apart.
+_LEAST_TAIL = 0.25 / 2.56
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurements:
+    """What one metric was observed to be, warm-up left out: what a fit and a score read.
+
+    Attributes:
+        table: The architecture of each observation, n of them.
+        values: The kept repeats in the metric's unit, shape (n, repeats).
+        session: Shape (n,).
+        position: Shape (n,).
+    """
+
+    table: ArchitectureTable
+    values: Floats
+    session: Ints
+    position: Ints
+
+    @classmethod
+    def of(cls, observations: Observations) -> Measurements:
+        """The kept repeats of a store's observations.
+
+        Where observations have different numbers of kept repeats, each is laid out anew as as many
+        evenly spaced quantiles of its own repeats as the median observation has.
+
+        Raises:
+            InvalidStore: No observation has a repeat beyond its warm-up.
+        """
+        kept = observations.kept
+        lengths = kept.lengths
+        if not lengths.any():
+            raise InvalidStore(
+                f"{observations.field} on {observations.device} in {observations.space} must have "
+                f"more than {observations.warmup_repeats} repeats, which are warm-up. Got none."
+            )
+        if not kept.rectangular:
+            some = lengths > 0
+            observations, kept = observations.take(some), kept.take(some)
+            repeats = int(np.median(lengths[some]))
+            places = (np.arange(repeats) + 0.5) / repeats
+            values = np.stack([np.quantile(kept.of(i), places) for i in range(len(kept))])
+        else:
+            values = kept.matrix
+        return cls(observations.table, values, observations.session, observations.position)
+
+    def __len__(self) -> int:
+        """The number of observations."""
+        return len(self.values)
+
+    @property
+    def medians(self) -> Floats:
+        """The median of each observation's kept repeats, shape (n,)."""
+        return np.asarray(np.median(self.values, axis=1))
+
+    def take(self, rows: NDArray[Any]) -> Measurements:
+        """Some observations: indices, or a mask of shape (n,)."""
+        return Measurements(
+            self.table.take(rows), self.values[rows], self.session[rows], self.position[rows]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How surrogates are fitted; a card holds it, so that a fit can be repeated.
+
+    Attributes:
+        levels: The levels that the spread models.
+        shrink: The ridge on the difference between a base's two bias tables, in observations.
+        correction_rounds: Trees of the location's correction.
+        correction_depth: Their depth.
+        correction_least: Fewest training architectures in a leaf of them.
+        spread_rounds: Trees of the spread at each level.
+        spread_depth: Their depth.
+        spread_least: Fewest training architectures in a leaf of them.
+        learning_rate: Of both boosters.
+        repeats: Repeats of an architecture that the spread is fitted on, drawn by the seed.
+        fewest: Training architectures below which no booster is fitted.
+        seed: Of every draw in a fit.
+    """
+
+    levels: tuple[float, ...] = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
+    shrink: float = 1.0
+    correction_rounds: int = 40
+    correction_depth: int = 4
+    correction_least: int = 20
+    spread_rounds: int = 20
+    spread_depth: int = 3
+    spread_least: int = 40
+    learning_rate: float = 0.1
+    repeats: int = 8
+    fewest: int = 1000
+    seed: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """All settings by name, ready for JSON."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """A fitted surrogate, and how its training sessions drift.
+
+    Attributes:
+        surrogate: The surrogate.
+        drift: How drift is read from training neighbours.
+    """
+
+    surrogate: Surrogate
+    drift: DriftModel
+
+
+def fit_surrogate(
+    measured: Measurements, labels: NDArray[np.str_], metric: str, settings: Settings | None = None
+) -> Fit:
+    """Fit a surrogate of one metric on one device in one space.
+
+    Args:
+        measured: The observations, n of them.
+        labels: "train", "calibrate" or "test" for each observation, the same for all observations
+            of one architecture, shape (n,); see `hwbench.records.split`.
+        metric: The metric's name, which decides the transform and the base.
+        settings: How to fit.
+
+    Returns:
+        The fit. It has not seen any observation labelled "test".
+
+    Raises:
+        InvalidStore: There are too few observations, or values outside the metric's range.
+    """
+    settings = settings or Settings()
+    quality = not metric_of(metric).needs_device
+    scale = transform("logit" if metric_of(metric).name == "accuracy" else "log")
+    train, calibrate = labels == "train", labels == "calibrate"
+    seen = measured.take(train | calibrate)
+    _check(seen, metric, scale, int(train.sum()), int(calibrate.sum()))
+    known = train[train | calibrate]
+    features = Features(seen.table)
+    line, width = scale.forward(seen.medians), features.width
+
+    base, drift = _fit_base(seen, known, line, width, scale, quality, settings)
+    location = base.location(features)
+    shift = drift.estimate(line - location, seen.session, seen.position, width, known)
+    boosted = int(known.sum()) >= settings.fewest
+    correction = None
+    if boosted:
+        correction = _fit_correction(
+            seen.table.take(known), (line - shift - location)[known], settings
+        )
+        location = location + correction.predict(features)[:, 0]
+    residuals = scale.forward(seen.values) - location[:, None]
+    spread = _fit_spread(seen.table, residuals, width, known, boosted, settings)
+
+    # What is left to find out needs a surrogate: its calibration and its components.
+    owner = seen.table.search_space
+    widths = len(owner.embed_dim)
+    standard = residuals / spread.scale[width, None]
+    knots = spread.quantiles(features)
+    held = ~known
+    tails = spread.tails[width[held]]
+    scores = score_of(knots[held], spread.scores, tails, standard[held])
+    calibration = fit_calibration(scores, width[held], widths)
+    if not quality:
+        drift = fit_drift(line - location, seen.session, seen.position, width, known)
+    shift = drift.estimate(line - location, seen.session, seen.position, width, known)
+    components = _components(residuals[held], shift[held], width[held], widths)
+    made = Surrogate(owner, scale, base, correction, spread, calibration, components)
+    return Fit(made, drift)
+
+
+def drift_of(
+    surrogate: Surrogate, measured: Measurements, labels: NDArray[np.str_], metric: str
+) -> DriftModel:
+    """How drift is read from a fitted surrogate's training residuals, as its fit did.
+
+    Args:
+        surrogate: The surrogate.
+        measured: The observations that it was fitted on, n of them.
+        labels: Their labels, shape (n,).
+        metric: The metric's name; one that belongs to no device does not drift.
+
+    Returns:
+        How to read it.
+    """
+    if not metric_of(metric).needs_device:
+        return NO_DRIFT
+    features = Features(measured.table)
+    residuals = surrogate.transform.forward(measured.medians) - surrogate.location(features)
+    train = labels == "train"
+    return fit_drift(residuals, measured.session, measured.position, features.width, train)
+
+
+def _check(seen: Measurements, metric: str, scale: Transform, train: int, calibrate: int) -> None:
+    for name, count in (("train", train), ("calibrate", calibrate)):
+        if count < 2:
+            raise InvalidStore(f"A fit of {metric} needs observations to {name}. Got {count}.")
+    bad = ~scale.inside(seen.values)
+    if bad.any():
+        raise InvalidStore(
+            f"Values of {metric} must be {scale.allowed}. Got {seen.values[bad][0]} in "
+            f"{int(bad.any(axis=1).sum())} observations."
+        )
+
+
+def _fit_base(
+    seen: Measurements,
+    known: NDArray[np.bool_],
+    line: Floats,
+    width: NDArray[np.intp],
+    scale: Transform,
+    quality: bool,
+    settings: Settings,
+) -> tuple[Base, DriftModel]:
+    """Fit the base and the drift by turns: each is clearer once the other is taken out."""
+    shift = np.zeros(len(line))
+    table = seen.table.take(known)
+    for _ in range(3):
+        target = (line - shift)[known]
+        base: Base
+        if quality:
+            base = fit_position_ridge(table, target, settings.seed)
+        else:
+            base = fit_layer_cost(table, scale.inverse(target), settings.shrink)
+        if quality:  # belongs to no machine, so nothing drifts
+            return base, NO_DRIFT
+        residuals = line - base.location(Features(seen.table))
+        drift = fit_drift(residuals, seen.session, seen.position, width, known)
+        if drift.window == 0:
+            break
+        shift = drift.estimate(residuals, seen.session, seen.position, width, known)
+    return base, drift
+
+
+def _fit_correction(table: ArchitectureTable, target: Floats, settings: Settings) -> Booster:
+    made = encoder("layer-positions")
+    parameters = {
+        "objective": "reg:absoluteerror",
+        "max_depth": settings.correction_depth,
+        "min_child_weight": settings.correction_least,
+        "colsample_bynode": 0.5,
+        "base_score": 0.0,
+    }
+    model = _train(
+        parameters,
+        xgboost.DMatrix(made.encode(table), target),
+        settings.correction_rounds,
+        settings,
+    )
+    return Booster(model, made)
+
+
+def _fit_spread(
+    table: ArchitectureTable,
+    residuals: Floats,
+    width: NDArray[np.intp],
+    known: NDArray[np.bool_],
+    boosted: bool,
+    settings: Settings,
+) -> Spread:
+    levels = np.asarray(settings.levels)
+    widths = len(table.search_space.embed_dim)
+    own, group = residuals[known], width[known]
+    scale, knots = np.empty(widths), np.empty((widths, len(levels)))
+    for w in range(widths):
+        mine = own[group == w] if (group == w).sum() >= FEWEST_OF_A_GROUP else own
+        low, high = np.quantile(mine, [0.1, 0.9])
+        scale[w] = max(high - low, 1e-9)
+        knots[w] = np.quantile(mine, levels) / scale[w]
+    scores = normal_scores(levels)
+    tails = np.diff(knots, axis=1)[:, [0, -1]] / np.diff(scores)[[0, -1]]
+    tails = np.maximum(tails, _LEAST_TAIL)
+    booster = None
+    if boosted:
+        rows = _some_repeats(own / scale[group, None], settings)
+        made, repeats = encoder("layer-positions"), rows.shape[1]
+        data = xgboost.DMatrix(
+            np.repeat(made.encode(table.take(known)), repeats, axis=0), rows.ravel()
+        )
+        data.set_base_margin(np.repeat(knots[group], repeats, axis=0))
+        parameters = {
+            "objective": "reg:quantileerror",
+            "quantile_alpha": levels,
+            "max_depth": settings.spread_depth,
+            "min_child_weight": settings.spread_least * repeats,
+            "base_score": 0.0,
+        }
+        booster = Booster(_train(parameters, data, settings.spread_rounds, settings), made)
+    return Spread(scores, scale, knots, tails, booster)
+
+
+def _some_repeats(values: Floats, settings: Settings) -> Floats:
+    """At most so many repeats of each row, drawn by the seed, shape (n, repeats)."""
+    n, repeats = values.shape
+    if repeats <= settings.repeats:
+        return values
+    order = np.random.default_rng(settings.seed).random((n, repeats)).argsort(axis=1)
+    return np.take_along_axis(values, order[:, : settings.repeats], axis=1)
+
+
+def _train(
+    parameters: dict[str, Any], data: xgboost.DMatrix, rounds: int, settings: Settings
+) -> xgboost.Booster:
+    fixed = {
+        "tree_method": "hist",
+        "learning_rate": settings.learning_rate,
+        "seed": settings.seed,
+        "nthread": 1,
+        "device": "cpu",
+    }
+    return xgboost.train({**fixed, **parameters}, data, rounds)
+
+
+def _components(
+    residuals: Floats, shift: Floats, width: NDArray[np.intp], widths: int
+) -> Components:
+    """Tell repeat noise, drift and model apart on calibration architectures, for each width.
+
+    By the law of total variance: repeats vary about their architecture's mean; the means vary by
+    drift and by the model's error, and what is left of their variance once the drift that training
+    neighbours show is taken out, less what the mean of so few repeats wobbles, is the model's.
+    Residuals are cut at their 0.5% and 99.5% quantiles, so that a few broken measured do not stand
+    for all.
+    """
+    parts = np.empty((widths, 3))
+    for w in range(widths):
+        rows = width == w if (width == w).sum() >= FEWEST_OF_A_GROUP else np.ones(len(width), bool)
+        cut = np.clip(residuals[rows], *np.quantile(residuals[rows], [0.005, 0.995]))
+        repeats = cut.shape[1]
+        within = float(cut.var(axis=1, ddof=1).mean()) if repeats > 1 else 0.0
+        means = cut.mean(axis=1)
+        between = float(means.var())
+        steady = float((means - shift[rows]).var()) - within / repeats
+        model = min(max(steady, 0.0), between)
+        parts[w] = within, between - model, model
+    deviations = np.sqrt(parts)
+    repeat = deviations[:, 0] if residuals.shape[1] > 1 else None
+    return Components(repeat, deviations[:, 1], deviations[:, 2])
