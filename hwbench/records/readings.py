@@ -133,11 +133,16 @@ class Condition:
         status: "ok", "skipped" (not attempted) or "failed" (attempted in vain).
         reason: Why it was skipped or failed; empty where it was not.
         warmup_values: What the passes before the first repeat read, in the metric's unit.
-        clock_sm_mhz: Clock of the cores.
-        clock_memory_mhz: Clock of the memory.
-        temperature_c: Temperature of the chip.
-        throttle: Reasons for throttling as the driver names them; empty where there were none.
+        clock_sm_mhz: Clock of the cores, after the readings.
+        clock_memory_mhz: Clock of the memory, likewise.
+        temperature_c: Temperature of the chip, likewise.
+        clock_sm_before_mhz: Clock of the cores, before the readings.
+        clock_memory_before_mhz: Clock of the memory, likewise.
+        temperature_before_c: Temperature of the chip, likewise.
+        throttle: Reasons for throttling as the driver names them, before or after; empty where
+            there were none.
         energy_window_s: How long energy was read over.
+        energy_passes: How many passes it was read over.
         energy_counter: What energy was read off, such as "nvml" or "rapl".
 
     Raises:
@@ -155,8 +160,12 @@ class Condition:
     clock_sm_mhz: float | None = None
     clock_memory_mhz: float | None = None
     temperature_c: float | None = None
+    clock_sm_before_mhz: float | None = None
+    clock_memory_before_mhz: float | None = None
+    temperature_before_c: float | None = None
     throttle: str | None = None
     energy_window_s: float | None = None
+    energy_passes: int | None = None
     energy_counter: str | None = None
 
     def __post_init__(self) -> None:

@@ -17,6 +17,7 @@ ARCHITECTURES = "architectures"
 OBSERVATIONS = "observations"
 CONDITIONS = "conditions"
 QUALITY = "quality"
+CAMPAIGNS = "campaigns"
 
 _METRIC = pa.dictionary(pa.int32(), pa.string())
 
@@ -66,8 +67,12 @@ CONDITION_SCHEMA = pa.schema(
         ("clock_sm_mhz", pa.float32()),
         ("clock_memory_mhz", pa.float32()),
         ("temperature_c", pa.float32()),
+        ("clock_sm_before_mhz", pa.float32()),
+        ("clock_memory_before_mhz", pa.float32()),
+        ("temperature_before_c", pa.float32()),
         ("throttle", pa.string()),
         ("energy_window_s", pa.float32()),
+        ("energy_passes", pa.int32()),
         ("energy_counter", pa.string()),
     ]
 )
@@ -96,9 +101,12 @@ NULLABLE = {
 
 UNITS = {
     **{m.field: m.unit for m in METRICS.values() if m.source == "surrogate"},
+    "latency_kernel_ms": "ms",
+    "energy_above_idle_j": "J",
     "memory_mb": "1e6 bytes",
     "memory_peak_allocated_mb": "1e6 bytes",
     "memory_peak_reserved_mb": "1e6 bytes",
+    "memory_peak_resident_mb": "1e6 bytes",
 }
 """The metrics that a store may hold, by field name, with their units."""
 
@@ -141,6 +149,15 @@ def api_name(field: str) -> str:
     'energy'
     """
     return next((m.name for m in METRICS.values() if m.field == field), field)
+
+
+def campaign_path(device: str, space: str) -> str:
+    """The path inside its store of what a campaign says about itself.
+
+    >>> campaign_path("my-gpu", "s")
+    'campaigns/my-gpu/s.json'
+    """
+    return f"{CAMPAIGNS}/{device}/{space}.json"
 
 
 def relative_path(kind: str, space: str, device: str | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,6 +131,23 @@ class Store:
             return None
         frame: pd.DataFrame = schema.read(path, str(path), schema.CONDITIONS).to_pandas()
         return frame
+
+    def campaign(self, device: str, space: str | SearchSpace) -> dict[str, Any] | None:
+        """What a profiling campaign says about itself: its plan, sessions and learning curve.
+
+        Raises:
+            InvalidStore: The file is damaged.
+        """
+        name = schema.campaign_path(canonical(device), self.space(space).name)
+        try:
+            found: object = json.loads((self.path / name).read_text("utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise InvalidStore(f"Cannot read {self.path / name}: {error}.") from None
+        if not isinstance(found, dict):
+            raise InvalidStore(f"{self.path / name} must hold an object.")
+        return found
 
     def architectures(self, space: str | SearchSpace) -> RecordedArchitectures:
         """All architectures of a space, those that are not of it listed apart.

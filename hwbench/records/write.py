@@ -7,7 +7,8 @@ last append is missing in part, and the next one cleans up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from hwbench import architectures as archs
 from hwbench.architectures import ArchitectureTable, SearchSpace
+from hwbench.devices import canonical
 from hwbench.errors import InvalidValue, UnknownName, invalid
 from hwbench.records import files, schema
 from hwbench.records.manifest import Manifest
@@ -141,6 +143,23 @@ class StoreWriter:
                 change.note(condition)
             change.commit()
 
+    def write_campaign(self, device: str, space: str, values: Mapping[str, Any]) -> None:
+        """Write what a campaign says about itself, in place of what it said before.
+
+        Args:
+            device: The device.
+            space: The space's name.
+            values: Ready for JSON.
+
+        Raises:
+            InvalidStore: The store could not be written.
+        """
+        with files.writing(self.path), files.locked(self.path):
+            change = _Change.begin(self.path)
+            text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+            change.texts[schema.campaign_path(canonical(device), space)] = text
+            change.commit()
+
     def write_hashes(self) -> int:
         """Write the hash of every file into `store.toml`.
 
@@ -167,6 +186,7 @@ class _Change:
         self.path = path
         self.manifest = manifest
         self.tables: dict[str, tuple[str, Any]] = {}
+        self.texts: dict[str, str] = {}
         self.known: dict[str, RecordedArchitectures] = {}
 
     @classmethod
@@ -241,9 +261,13 @@ class _Change:
 
     def commit(self) -> None:
         """Put all files in their places."""
-        beside = {name: files.temporary(self.path / name) for name in self.tables}
+        names = (*self.tables, *self.texts)
+        beside = {name: files.temporary(self.path / name) for name in names}
         for name, (kind, table) in self.tables.items():
             files.write_table(beside[name], kind, table)
+        for name, text in self.texts.items():
+            beside[name].parent.mkdir(parents=True, exist_ok=True)
+            beside[name].write_text(text, "utf-8")
         hashes = {name: files.sha256(path) for name, path in beside.items()}
         before = dict(self.manifest.sha256)
         replaced = {

@@ -236,7 +236,9 @@ def test_conditions_are_checked(store: Path) -> None:
     path.parent.mkdir(parents=True)
     row = {"arch_id": 44, "workload": 9, "session": 0, "position": 0, "status": "great"}
     lists = {"warmup_values": pa.array([None], pa.list_(pa.float32()))}
-    names = ("clock_sm_mhz", "clock_memory_mhz", "temperature_c", "energy_window_s")
+    clocks = ("clock_sm_mhz", "clock_memory_mhz", "temperature_c")
+    before = ("clock_sm_before_mhz", "clock_memory_before_mhz", "temperature_before_c")
+    names = (*clocks, *before, "energy_window_s", "energy_passes")
     numbers = {name: pa.array([None], pa.float32()) for name in names}
     texts = {n: pa.array([""]) for n in ("reason", "throttle", "energy_counter")}
     columns = {name: pa.array([value]) for name, value in row.items()}

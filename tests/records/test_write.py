@@ -333,3 +333,15 @@ def test_a_process_that_is_really_killed(tmp_path: Path) -> None:
     seen = Store.open(path).observations("my-gpu", "s", "latency")
     assert seen is not None
     assert len(seen) > 5
+
+
+def test_what_a_campaign_says_is_written_with_its_hash(tmp_path: Path) -> None:
+    writer = StoreWriter.create(tmp_path / "c", name="c", source="test", licence="CC0-1.0")
+    assert Store.open(writer.path).campaign("my-gpu", "s") is None
+    for said in ({"budget": 64}, {"budget": 32}):
+        writer.write_campaign("my-gpu", "s", said)
+        assert Store.open(writer.path).campaign("my-gpu", "s") == said
+        assert validate(writer.path).findings == ()
+    (writer.path / "campaigns/my-gpu/s.json").write_text("[1")
+    with pytest.raises(InvalidStore, match=r"campaigns/my-gpu/s\.json"):
+        Store.open(writer.path).campaign("my-gpu", "s")
