@@ -121,8 +121,9 @@ def _fit_width(
     target = np.ones(len(values))
     k = terms.shape[1]
     # The unit of the penalty is one observation of average size, so that it has no unit of its own.
+    # The constants' difference is almost free; where one table has no observations it is nothing.
     penalty = np.full(design.shape[1], shrink)
-    penalty[: k * biases : k] = 1e-9
+    penalty[: k * biases : k] = 1e-4
     penalty[:k] = 1e-9
     ridge = np.sqrt(penalty * np.mean((np.tile(terms, biases) / values[:, None]) ** 2, axis=0))
     weights = np.ones(len(values))
@@ -163,7 +164,9 @@ class PositionRidge:
             rows = features.width == w
             if rows.any():
                 terms = position_terms(features.table.take(rows))
-                result[rows] = self.intercepts[w] + terms @ self.coefficients[w]
+                # Row by row: a product by BLAS rounds otherwise when there are other rows.
+                slopes = np.einsum("ij,j->i", terms, self.coefficients[w])
+                result[rows] = self.intercepts[w] + slopes
         return result
 
     def to_dict(self) -> dict[str, Any]:
