@@ -59,9 +59,9 @@ class Card:
     id: str
 
     @property
-    def scores(self) -> Mapping[str, Any]:
-        """Scores on held-out architectures, as `hwbench.surrogate.scores` makes them."""
-        found: Mapping[str, Any] = self.values["scores"]
+    def scores(self) -> Mapping[str, Any] | None:
+        """Scores on held-out architectures, or None where there were none to score on."""
+        found: Mapping[str, Any] | None = self.values["scores"]
         return found
 
     @property
@@ -97,16 +97,16 @@ def save(root: Path, surrogate: Surrogate, about: Mapping[str, Any]) -> Card:
     """
     path = root / relative_path(surrogate.search_space.name, about["device"], about["metric"])
     path.parent.mkdir(parents=True, exist_ok=True)
-    boosters = {}
+    boosters, stale = {}, []
     for part, booster in zip(
         _BOOSTERS, (surrogate.correction, surrogate.spread.booster), strict=True
     ):
         file = path.with_name(f"{path.stem}.{part}.ubj")
         if booster is None:
-            file.unlink(missing_ok=True)
+            stale.append(file)
             continue
         content = bytes(booster.model.save_raw("ubj"))
-        _write(file, content)
+        write_file(file, content)
         boosters[part] = {
             "file": file.name,
             "sha256": hashlib.sha256(content).hexdigest(),
@@ -115,7 +115,9 @@ def save(root: Path, surrogate: Surrogate, about: Mapping[str, Any]) -> Card:
         }
     values = {**about, **_described(surrogate), "format": FORMAT, "boosters": boosters}
     identity = _digest(values)
-    _write(path, _text({**values, "id": identity}).encode())
+    write_file(path, _text({**values, "id": identity}).encode())
+    for file in stale:
+        file.unlink(missing_ok=True)
     return read_card(path)
 
 
@@ -140,10 +142,18 @@ def _described(surrogate: Surrogate) -> dict[str, Any]:
     }
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file beside its place and rename it, so that it is never there in part.
+
+    Raises:
+        OSError: It cannot be written; nothing is left of it.
+    """
     beside = path.with_name(f".{path.name}.partial")
-    beside.write_bytes(content)
-    beside.replace(path)
+    try:
+        beside.write_bytes(content)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _text(values: Mapping[str, Any]) -> str:
@@ -223,9 +233,9 @@ def load(card: Card) -> Surrogate:
             Calibration.from_dict(values["calibration"]),
             Components(repeat, drift, model),
         )
+    except HwbenchError as error:
+        raise InvalidArtifact(f"The artefact {card.path} is not usable: {error}") from None
     except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, HwbenchError):
-            raise
         raise InvalidArtifact(f"The card {card.path} is incomplete: {error}.") from None
 
 
@@ -237,18 +247,17 @@ def _booster(card: Card, part: str) -> Booster | None:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise InvalidArtifact(f"Cannot read the booster {path}: {error.strerror}.") from None
+        raise InvalidArtifact(f"Cannot read the booster {path.name}: {error.strerror}.") from None
     if hashlib.sha256(content).hexdigest() != about["sha256"]:
         raise InvalidArtifact(
-            f"The booster {path} must have the hash that its card names. Got another: it is "
+            f"The booster {path.name} must have the hash that its card names. Got another: it is "
             f"damaged, or of another fit."
         )
     made = encoder(about["encoder"])
     if made.version != about["encoder_version"]:
         raise InvalidArtifact(
-            f"The card {card.path} must be of version {made.version} of encoder {made.name}. "
-            f"Got version {about['encoder_version']}: install the hwbench that fitted it, or fit "
-            f"again."
+            f"It must be of version {made.version} of encoder {made.name}. Got version "
+            f"{about['encoder_version']}: install the hwbench that fitted it, or fit again."
         )
     model = xgboost.Booster()
     model.load_model(bytearray(content))

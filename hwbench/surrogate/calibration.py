@@ -90,32 +90,39 @@ class Calibration:
         return cls(levels, scores, counts)
 
 
-def fit_calibration(scores: Floats, group: NDArray[np.intp], groups: int) -> Calibration:
+def fit_calibration(
+    scores: Floats, architecture: NDArray[np.intp], group: NDArray[np.intp], groups: int
+) -> Calibration:
     """Calibrate from the normal scores of calibration architectures.
 
     Args:
-        scores: The normal score of every kept repeat, one row an architecture, shape (n, repeats).
-        group: Each architecture's group, shape (n,).
+        scores: The normal score of every kept repeat, one row an observation, shape (n, repeats).
+        architecture: Which architecture each observation is of, shape (n,).
+        group: Each observation's group, shape (n,).
         groups: How many groups there are.
 
     Returns:
         The calibration: each group by its own architectures if it has `FEWEST_OF_A_GROUP` of them,
         otherwise by all architectures together.
     """
-    together = _calibrate(scores)
+    together = _calibrate(scores, architecture)
     parts = []
     for g in range(groups):
-        own = scores[group == g]
-        parts.append(_calibrate(own) if len(own) >= FEWEST_OF_A_GROUP else together)
+        own = group == g
+        alone = len(np.unique(architecture[own])) >= FEWEST_OF_A_GROUP
+        parts.append(_calibrate(scores[own], architecture[own]) if alone else together)
     levels, found, counts = zip(*parts, strict=True)
     return Calibration(tuple(levels), tuple(found), tuple(counts))
 
 
-def _calibrate(scores: Floats) -> tuple[Floats, Floats, int]:
-    n, repeats = scores.shape
-    ordered = np.sort(scores.ravel())
-    # Every architecture weighs 1, shared by its repeats; one more is the query's own.
-    place = ((np.arange(len(ordered)) + 0.5) / repeats + 0.5) / (n + 1)
+def _calibrate(scores: Floats, architecture: NDArray[np.intp]) -> tuple[Floats, Floats, int]:
+    _, which, counts = np.unique(architecture, return_inverse=True, return_counts=True)
+    n = len(counts)
+    # Every architecture weighs 1, shared by all its repeats; one more is the query's own.
+    weights = np.repeat(1 / (counts[which] * scores.shape[1]), scores.shape[1])
+    order = np.argsort(scores.ravel(), kind="stable")
+    ordered, shares = scores.ravel()[order], weights[order]
+    place = (np.cumsum(shares) - shares / 2 + 0.5) / (n + 1)
     least = 1 / (n + 1)
     inner = np.concatenate([_GRID, [0.5], 1 - _GRID[::-1]])
     inner = inner[(inner > least * 1.0001) & (inner < 1 - least * 1.0001)]

@@ -93,6 +93,8 @@ def fit_drift(
     Returns:
         The choice.
     """
+    if known.sum() < _FEWEST:
+        return NO_DRIFT
     own = residuals[known]
     centre = float(np.median(own))
     best = DriftModel(0, False, 0.0, centre, 0.0)

@@ -18,6 +18,7 @@ from hwbench.encode import Features, encoder
 from hwbench.errors import InvalidStore
 from hwbench.metrics import metric as metric_of
 from hwbench.records import Observations
+from hwbench.records.split import texts
 from hwbench.surrogate.base import Base, fit_layer_cost, fit_position_ridge
 from hwbench.surrogate.calibration import FEWEST_OF_A_GROUP, fit_calibration
 from hwbench.surrogate.drift import NO_DRIFT, DriftModel, fit_drift
@@ -190,7 +191,8 @@ def fit_surrogate(
     held = ~known
     tails = spread.tails[width[held]]
     scores = score_of(knots[held], spread.scores, tails, standard[held])
-    calibration = fit_calibration(scores, width[held], widths)
+    _, architecture = np.unique(texts(seen.table.take(held)), return_inverse=True)
+    calibration = fit_calibration(scores, architecture, width[held], widths)
     if not quality:
         drift = fit_drift(line - location, seen.session, seen.position, width, known)
     shift = drift.estimate(line - location, seen.session, seen.position, width, known)
@@ -243,18 +245,13 @@ def _fit_base(
     settings: Settings,
 ) -> tuple[Base, DriftModel]:
     """Fit the base and the drift by turns: each is clearer once the other is taken out."""
+    table, features = seen.table.take(known), Features(seen.table)
+    if quality:  # belongs to no machine, so nothing drifts
+        return fit_position_ridge(table, line[known], settings.seed), NO_DRIFT
     shift = np.zeros(len(line))
-    table = seen.table.take(known)
     for _ in range(3):
-        target = (line - shift)[known]
-        base: Base
-        if quality:
-            base = fit_position_ridge(table, target, settings.seed)
-        else:
-            base = fit_layer_cost(table, scale.inverse(target), settings.shrink)
-        if quality:  # belongs to no machine, so nothing drifts
-            return base, NO_DRIFT
-        residuals = line - base.location(Features(seen.table))
+        base = fit_layer_cost(table, scale.inverse((line - shift)[known]), settings.shrink)
+        residuals = line - base.location(features)
         drift = fit_drift(residuals, seen.session, seen.position, width, known)
         if drift.window == 0:
             break
@@ -293,7 +290,7 @@ def _fit_spread(
     own, group = residuals[known], width[known]
     scale, knots = np.empty(widths), np.empty((widths, len(levels)))
     for w in range(widths):
-        mine = own[group == w] if (group == w).sum() >= FEWEST_OF_A_GROUP else own
+        mine = own[_rows_of(group, w)]
         low, high = np.quantile(mine, [0.1, 0.9])
         scale[w] = max(high - low, 1e-9)
         knots[w] = np.quantile(mine, levels) / scale[w]
@@ -317,6 +314,12 @@ def _fit_spread(
         }
         booster = Booster(_train(parameters, data, settings.spread_rounds, settings), made)
     return Spread(scores, scale, knots, tails, booster)
+
+
+def _rows_of(width: NDArray[np.intp], w: int) -> NDArray[np.bool_]:
+    """The rows of a width, or all rows where it has too few to stand alone, shape (n,)."""
+    own = width == w
+    return own if own.sum() >= FEWEST_OF_A_GROUP else np.ones_like(own)
 
 
 def _some_repeats(values: Floats, settings: Settings) -> Floats:
@@ -346,22 +349,21 @@ def _components(
 ) -> Components:
     """Tell repeat noise, drift and model apart on calibration architectures, for each width.
 
-    By the law of total variance: repeats vary about their architecture's mean; the means vary by
-    drift and by the model's error, and what is left of their variance once the drift that training
-    neighbours show is taken out, less what the mean of so few repeats wobbles, is the model's.
-    Residuals are cut at their 0.5% and 99.5% quantiles, so that a few broken measured do not stand
-    for all.
+    Repeats vary about their architecture's mean; the means vary by drift, by the model's error and
+    by what a mean of so few repeats wobbles. What is left of their variance once the wobble and the
+    drift that training neighbours show are taken out is the model's. Residuals are cut at their
+    0.5% and 99.5% quantiles, so that a few broken readings do not stand for all.
     """
     parts = np.empty((widths, 3))
     for w in range(widths):
-        rows = width == w if (width == w).sum() >= FEWEST_OF_A_GROUP else np.ones(len(width), bool)
+        rows = _rows_of(width, w)
         cut = np.clip(residuals[rows], *np.quantile(residuals[rows], [0.005, 0.995]))
         repeats = cut.shape[1]
         within = float(cut.var(axis=1, ddof=1).mean()) if repeats > 1 else 0.0
-        means = cut.mean(axis=1)
-        between = float(means.var())
-        steady = float((means - shift[rows]).var()) - within / repeats
-        model = min(max(steady, 0.0), between)
+        means, wobble = cut.mean(axis=1), within / repeats
+        between = max(float(means.var()) - wobble, 0.0)
+        steady = max(float((means - shift[rows]).var()) - wobble, 0.0)
+        model = min(steady, between)
         parts[w] = within, between - model, model
     deviations = np.sqrt(parts)
     repeat = deviations[:, 0] if residuals.shape[1] > 1 else None

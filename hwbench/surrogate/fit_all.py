@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import joblib
 import numpy as np
-import sklearn
+import scipy
 import threadpoolctl
 import xgboost
 from numpy.typing import NDArray
@@ -170,6 +169,18 @@ def observations_of(store: Store, task: Task) -> Observations:
     return found
 
 
+def held_out(store: Store, card: Card) -> tuple[Measurements, NDArray[np.str_]]:
+    """A store's observations of an artefact, labelled as its fit labelled them.
+
+    Raises:
+        InvalidStore: The store has no observations of it.
+    """
+    task = Task(card.search_space.name, card.device, card.metric)
+    measured = Measurements.of(observations_of(store, task))
+    rule = {name: card.values["split"][name] for name in ("salt", "test", "calibrate")}
+    return measured, split(measured.table, **rule)
+
+
 def rescore(store: Store, card: Card) -> dict[str, Any]:
     """Score an artefact anew on the architectures that its fit held out.
 
@@ -183,9 +194,7 @@ def rescore(store: Store, card: Card) -> dict[str, Any]:
     Raises:
         InvalidStore: The store has no observations of it, or none that are held out.
     """
-    task = Task(card.search_space.name, card.device, card.metric)
-    measured = Measurements.of(observations_of(store, task))
-    labels = split(measured.table)
+    measured, labels = held_out(store, card)
     surrogate = load(card)
     drift = drift_of(surrogate, measured, labels, card.metric)
     return score(Fit(surrogate, drift), measured, labels)
@@ -210,14 +219,13 @@ def _fit(
 
 
 def _fitting(path: Path, about: dict[str, Any]) -> Card | None:
-    """The card at a path if it is whole and says the same of how it was made."""
+    """The card at a path if its artefact is whole and says the same of how it was made."""
     try:
         card = read_card(path)
+        load(card)
     except InvalidArtifact:
         return None
-    same = all(card.values.get(key) == value for key, value in about.items())
-    boosters = [path.with_name(b["file"]) for b in card.values["boosters"].values()]
-    return card if same and all(b.is_file() for b in boosters) else None
+    return card if all(card.values.get(key) == value for key, value in about.items()) else None
 
 
 def _about(
@@ -252,11 +260,11 @@ def _about(
             "test_architectures": len(set(test)),
             "test_sha256": digest(test),
         },
-        "settings": json.loads(json.dumps(settings.to_dict())),
+        "settings": settings.to_dict(),
         "versions": {
             "hwbench": importlib.metadata.version("hwbench"),
             "numpy": np.__version__,
-            "scikit-learn": sklearn.__version__,
+            "scipy": scipy.__version__,
             "xgboost": xgboost.__version__,
         },
     }

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from hwbench.encode import Features
 from hwbench.errors import MissingDependency
-from hwbench.records import Store, split
+from hwbench.records import Store
 from hwbench.surrogate.artifact import Card, load
-from hwbench.surrogate.fit import Measurements
-from hwbench.surrogate.fit_all import Task, observations_of
+from hwbench.surrogate.fit_all import held_out
 
 LEVELS: NDArray[np.float64] = np.round(np.arange(0.05, 0.96, 0.05), 2)
 """The quantile levels that are looked at."""
@@ -33,12 +32,11 @@ def reliability(store: Store, card: Card) -> list[dict[str, Any]]:
     Raises:
         InvalidStore: The store has no observations of the artefact.
     """
-    task = Task(card.search_space.name, card.device, card.metric)
-    measured = Measurements.of(observations_of(store, task))
-    test = measured.take(split(measured.table) == "test")
+    measured, labels = held_out(store, card)
+    test = measured.take(labels == "test")
     quantiles = load(card).quantiles(Features(test.table), LEVELS)
     below = (test.values[:, :, None] <= quantiles[:, None, :]).mean(axis=(0, 1))
-    head = {"device": task.device, "space": task.space, "metric": task.metric}
+    head = {"device": card.device, "space": card.search_space.name, "metric": card.metric}
     return [
         {**head, "level": float(q), "below": float(b)} for q, b in zip(LEVELS, below, strict=True)
     ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hwbench.surrogate.artifact import Card
+from hwbench.surrogate.artifact import Card, write_file
 
 Scores = Mapping[str, Any]
 
@@ -156,8 +156,6 @@ def write(table: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for suffix, make in (("md", to_markdown), ("csv", to_csv), ("json", to_json)):
-        path = folder / f"scores.{suffix}"
-        beside = path.with_name(f".{path.name}.partial")
-        beside.write_text(make(table), "utf-8")
-        written.append(beside.replace(path))
+        written.append(folder / f"scores.{suffix}")
+        write_file(written[-1], make(table).encode())
     return written
