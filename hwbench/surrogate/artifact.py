@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -279,16 +280,21 @@ class Catalogue:
         """Find the artefacts below roots; no file is opened.
 
         Raises:
-            InvalidArtifact: A root is no folder.
+            InvalidArtifact: A root is no folder, or a folder cannot be read.
         """
         found: dict[tuple[str, str | None, str], Path] = {}
         for root in roots:
-            if not root.is_dir():
-                raise InvalidArtifact(f"Artefacts must lie in a folder. Got {str(root)!r} instead.")
-            for path in sorted(root.glob("*/*.json")):
-                found[path.parent.name, None, path.stem] = path
-            for path in sorted(root.glob("*/*/*.json")):
-                found[path.parent.parent.name, path.parent.name, path.stem] = path
+            for folder, below, names in os.walk(root, onerror=_refuse, followlinks=True):
+                parts = Path(folder).relative_to(root).parts
+                below.sort()
+                if not parts:
+                    continue
+                if len(parts) == 2:
+                    below.clear()
+                device = parts[1] if len(parts) == 2 else None
+                for path in (Path(folder, name) for name in sorted(names)):
+                    if path.suffix == ".json":
+                        found[parts[0], device, path.stem] = path
         return cls(found)
 
     def devices(self, space: str | None = None) -> set[str]:
@@ -312,7 +318,11 @@ class Catalogue:
         path = self.cards.get((space, device, metric))
         if path is None:
             return None
-        card = _card_once(path, path.stat().st_mtime_ns)
+        try:
+            changed = path.stat().st_mtime_ns
+        except OSError as error:
+            raise InvalidArtifact(f"Cannot read the card {path}: {error.strerror}.") from None
+        card = _card_once(path, changed)
         if (card.search_space.name, card.device, card.metric) != (space, device, metric):
             raise InvalidArtifact(
                 f"The card {path} must be of {metric} on {device} in {space}. "
@@ -323,6 +333,10 @@ class Catalogue:
     def surrogate(self, card: Card) -> Surrogate:
         """The surrogate of a card, loaded once a process."""
         return _surrogate_once(card)
+
+
+def _refuse(error: OSError) -> None:
+    raise InvalidArtifact(f"Cannot read the artefacts in {error.filename!r}: {error.strerror}.")
 
 
 @cache

@@ -53,10 +53,11 @@ class Calibration:
 
     def score(self, levels: Floats) -> Floats:
         """The calibrated scores of levels, shape (groups, m); infinite beyond the support."""
-        rows = [
-            np.interp(levels, known, scores, left=-np.inf, right=np.inf)
-            for known, scores in zip(self.levels, self.scores, strict=True)
-        ]
+        rows = []
+        for known, scores in zip(self.levels, self.scores, strict=True):
+            # A level such as 0.5 - 0.9 / 2 is a rounding error away from the end that it means.
+            reach = known + np.concatenate([[-1e-12], np.zeros(len(known) - 2), [1e-12]])
+            rows.append(np.interp(levels, reach, scores, left=-np.inf, right=np.inf))
         return np.stack(rows)
 
     def to_dict(self) -> dict[str, Any]:

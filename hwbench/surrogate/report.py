@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hwbench.architectures import spaces
 from hwbench.surrogate.artifact import Card, write_file
 
 Scores = Mapping[str, Any]
@@ -92,7 +93,13 @@ def rows(scored: Sequence[tuple[Card, Scores]]) -> list[dict[str, Any]]:
     Returns:
         Rows with the keys metric, space, device, evidence and those of `COLUMNS`.
     """
-    order = {"s": 0, "m": 1, "l": 2}
+    named = spaces()
+
+    def place(row: Mapping[str, Any]) -> tuple[str, int, str, str]:
+        space = row["space"]
+        known = named.index(space) if space in named else len(named)
+        return row["metric"], known, space, row["device"] or ""
+
     made = [
         {
             "metric": card.metric,
@@ -103,9 +110,7 @@ def rows(scored: Sequence[tuple[Card, Scores]]) -> list[dict[str, Any]]:
         }
         for card, scores in scored
     ]
-    return sorted(
-        made, key=lambda r: (r["metric"], order.get(r["space"], 9), r["space"], r["device"] or "")
-    )
+    return sorted(made, key=place)
 
 
 def to_markdown(table: Sequence[Mapping[str, Any]]) -> str:
