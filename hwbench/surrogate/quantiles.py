@@ -38,6 +38,7 @@ def quantile_at(knots: Floats, knot_scores: Floats, tails: Floats, scores: Float
     low = np.take_along_axis(knots, at, axis=1)
     high = np.take_along_axis(knots, at + 1, axis=1)
     within = low + (high - low) * (inner - knot_scores[at]) / np.diff(knot_scores)[at]
+    within = np.minimum(within, high)  # rounding must not carry it beyond the next piece's start
     below = tails[:, :1] * np.minimum(scores - first, 0.0)
     above = tails[:, 1:] * np.maximum(scores - last, 0.0)
     return np.asarray(within + below + above)
@@ -45,6 +46,8 @@ def quantile_at(knots: Floats, knot_scores: Floats, tails: Floats, scores: Float
 
 def score_of(knots: Floats, knot_scores: Floats, tails: Floats, values: Floats) -> Floats:
     """The normal scores at which a quantile function has given values: `quantile_at` undone.
+
+    Where knots are equal, the value between them has the least of their scores.
 
     Args:
         knots: Shape (n, k).
@@ -58,10 +61,11 @@ def score_of(knots: Floats, knot_scores: Floats, tails: Floats, values: Floats) 
     inner = np.clip(values, knots[:, :1], knots[:, -1:])
     at = np.zeros(values.shape, np.intp)
     for k in range(1, knots.shape[1] - 1):
-        at += knots[:, k : k + 1] < inner
+        at += knots[:, k : k + 1] < values
     low = np.take_along_axis(knots, at, axis=1)
     gap = np.maximum(np.take_along_axis(knots, at + 1, axis=1) - low, 1e-12)
-    within = knot_scores[at] + np.minimum((inner - low) / gap, 1.0) * np.diff(knot_scores)[at]
+    share = np.where(values > knots[:, -1:], 1.0, np.minimum((inner - low) / gap, 1.0))
+    within = knot_scores[at] + share * np.diff(knot_scores)[at]
     below = np.minimum(values - knots[:, :1], 0.0) / tails[:, :1]
     above = np.maximum(values - knots[:, -1:], 0.0) / tails[:, 1:]
     return np.asarray(within + below + above)
