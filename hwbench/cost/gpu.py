@@ -9,8 +9,8 @@ Four effects make it slower than the peak allows, next to the memory's bandwidth
     rate        a small tile reuses less of what it loads, and no library reaches the peak
 
 The library chooses among its usual tiles, and here the fastest is taken. The terms are those of
-NVIDIA's "Matrix Multiplication Background User's Guide" (DU-09799) and of arXiv 2401.14489,
-section III. The constants are the same for every device; docs/advise.md says where each is from.
+NVIDIA's "Matrix Multiplication Background User's Guide" (DU-09799) and of arXiv 2401.14489. The
+constants are the same for every device; docs/advise.md says where each is from.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """`TransformerShape` and `Gemm`: the matrix products of one step of a transformer, each by name.
 
 The decomposition is that of "The Case for Co-Designing Model Architectures with Hardware"
-(arXiv 2401.14489, section III), for one device of a tensor-parallel group.
+(arXiv 2401.14489), for one device of a tensor-parallel group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from hwbench.cost.closed_form import DTYPE_BYTES
@@ -253,25 +253,26 @@ def gemms(shape: TransformerShape) -> tuple[Gemm, ...]:
 
 def layer_gemms(shape: TransformerShape) -> tuple[Gemm, ...]:
     """The products of the layers, all of one shape."""
-    return tuple(replace(g, count=g.count * shape.layers) for g in _one_layer(shape))
+    return tuple(_layers(shape))
 
 
 def logits_gemms(shape: TransformerShape) -> tuple[Gemm, ...]:
     """The products of the head over the vocabulary, of which each device holds its share."""
     share = -(-shape.vocab // shape.tensor_parallel)
-    return tuple(_linear(shape, "logits", share, shape.hidden))
+    return tuple(_linear(shape, "logits", share, shape.hidden, 1))
 
 
-def _one_layer(shape: TransformerShape) -> Iterator[Gemm]:
+def _layers(shape: TransformerShape) -> Iterator[Gemm]:
     t, h, width = shape.tensor_parallel, shape.hidden, -(-shape.width // shape.tensor_parallel)
-    yield from _linear(shape, "QKV", (shape.heads + 2 * shape.kv) * shape.head // t, h)
+    every, up = shape.layers, shape.layers * (1 if shape.mlp == "gelu" else 2)
+    yield from _linear(shape, "QKV", (shape.heads + 2 * shape.kv) * shape.head // t, h, every)
     yield from _attention(shape)
-    yield from _linear(shape, "projection", h, shape.heads * shape.head // t)
-    yield from _linear(shape, "MLP up", width, h, count=1 if shape.mlp == "gelu" else 2)
-    yield from _linear(shape, "MLP down", h, width)
+    yield from _linear(shape, "projection", h, shape.heads * shape.head // t, every)
+    yield from _linear(shape, "MLP up", width, h, up)
+    yield from _linear(shape, "MLP down", h, width, every)
 
 
-def _linear(shape: TransformerShape, name: str, n: int, k: int, count: int = 1) -> Iterator[Gemm]:
+def _linear(shape: TransformerShape, name: str, n: int, k: int, count: int) -> Iterator[Gemm]:
     """A product with a weight of n x k, and its two gradients in training."""
     m = shape.tokens
     yield Gemm(name, "forward", m, n, k, count=count)
@@ -292,7 +293,7 @@ def _attention(shape: TransformerShape) -> Iterator[Gemm]:
     q = shape.heads // shape.kv if shape.phase == "decode" else s
 
     def product(name: str, role: str, m: int, n: int, k: int) -> Gemm:
-        return Gemm(name, role, m, n, k, batch, fused=fused)
+        return Gemm(name, role, m, n, k, batch, shape.layers, fused)
 
     yield product("scores", "forward", q, s, d)
     if shape.phase == "train":
