@@ -81,8 +81,11 @@ class Machine:
         return Measurements(table, np.exp(line[:, None] + noise), session, position)
 
 
-def sinusoid(height: float, period: int = 300) -> Callable[..., Floats]:
-    """A drift whose standard deviation is `height`, of another phase in each session."""
+def sinusoid(height: float, period: int = 250) -> Callable[..., Floats]:
+    """A drift whose standard deviation is `height`, of another phase in each session.
+
+    Where sessions are whole periods long its mean is 0, so that it cannot be told from the costs.
+    """
 
     def at(session: NDArray[np.int64], position: NDArray[np.int64]) -> Floats:
         wave: Floats = np.sin(2 * np.pi * position / period + 1.3 * session)
