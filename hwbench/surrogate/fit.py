@@ -1,7 +1,9 @@
 """Fitting one surrogate: base, drift, correction, spread and calibration, in this order.
 
 Training architectures fit the base, the correction and the spread; calibration architectures alone
-calibrate and tell the components apart; test architectures are seen by none of it.
+calibrate and tell the components apart; test architectures are seen by none of it. Where so little
+was measured that none can be spared, an architecture may do both: it trains, and it calibrates with
+a base that was fitted without it (jackknife+: Barber, Candes, Ramdas and Tibshirani, 2021).
 """
 
 from __future__ import annotations
@@ -149,8 +151,9 @@ def fit_surrogate(
 
     Args:
         measured: The observations, n of them.
-        labels: "train", "calibrate" or "test" for each observation, the same for all observations
-            of one architecture, shape (n,); see `hwbench.records.split`.
+        labels: "train", "calibrate", "both" or "test" for each observation, the same for all
+            observations of one architecture, shape (n,); see `hwbench.records.split` and
+            `hwbench.records.roles`.
         metric: The metric's name, which decides the transform and the base.
         settings: How to fit.
 
@@ -163,17 +166,20 @@ def fit_surrogate(
     settings = settings or Settings()
     quality = not metric_of(metric).needs_device
     scale = transform("logit" if metric_of(metric).name == "accuracy" else "log")
-    train, calibrate = labels == "train", labels == "calibrate"
+    train, calibrate = trains(labels), np.isin(labels, ("calibrate", "both"))
     seen = measured.take(train | calibrate)
     _check(seen, metric, scale, int(train.sum()), int(calibrate.sum()))
-    known = train[train | calibrate]
+    known, held = train[train | calibrate], calibrate[train | calibrate]
     features = Features(seen.table)
     line, width = scale.forward(seen.medians), features.width
 
     base, drift = _fit_base(seen, known, line, width, scale, quality, settings)
     location = base.location(features)
     shift = drift.estimate(line - location, seen.session, seen.position, width, known)
-    boosted = int(known.sum()) >= settings.fewest
+    twice = known & held
+    boosted = int(known.sum()) >= settings.fewest and not twice.any()
+    if twice.any():
+        location = _left_out(seen, known, twice, line - shift, location, scale, settings)
     correction = None
     if boosted:
         correction = _fit_correction(
@@ -188,7 +194,6 @@ def fit_surrogate(
     widths = len(owner.embed_dim)
     standard = residuals / spread.scale[width, None]
     knots = spread.quantiles(features)
-    held = ~known
     tails = spread.tails[width[held]]
     scores = score_of(knots[held], spread.scores, tails, standard[held])
     _, architecture = np.unique(texts(seen.table.take(held)), return_inverse=True)
@@ -219,8 +224,13 @@ def drift_of(
         return NO_DRIFT
     features = Features(measured.table)
     residuals = surrogate.transform.forward(measured.medians) - surrogate.location(features)
-    train = labels == "train"
-    return fit_drift(residuals, measured.session, measured.position, features.width, train)
+    known = trains(labels)
+    return fit_drift(residuals, measured.session, measured.position, features.width, known)
+
+
+def trains(labels: NDArray[np.str_]) -> NDArray[np.bool_]:
+    """Which labels are of training architectures, those that calibrate too among them."""
+    return np.isin(labels, ("train", "both"))
 
 
 def _check(seen: Measurements, metric: str, scale: Transform, train: int, calibrate: int) -> None:
@@ -257,6 +267,30 @@ def _fit_base(
             break
         shift = drift.estimate(residuals, seen.session, seen.position, width, known)
     return base, drift
+
+
+def _left_out(
+    seen: Measurements,
+    known: NDArray[np.bool_],
+    twice: NDArray[np.bool_],
+    target: Floats,
+    location: Floats,
+    scale: Transform,
+    settings: Settings,
+) -> Floats:
+    """Locations, those of architectures that calibrate too by a base that was fitted without them.
+
+    Raises:
+        InvalidStore: Without one of them a width would not occur.
+    """
+    names, found = np.array(texts(seen.table)), location.copy()
+    for name in np.unique(names[twice]).tolist():
+        own, others = names == name, known & (names != name)
+        base = fit_layer_cost(
+            seen.table.take(others), scale.inverse(target[others]), settings.shrink
+        )
+        found[own] = base.location(Features(seen.table.take(own)))
+    return found
 
 
 def _fit_correction(table: ArchitectureTable, target: Floats, settings: Settings) -> Booster:

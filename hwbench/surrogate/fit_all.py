@@ -25,6 +25,7 @@ from hwbench.errors import InvalidArtifact, InvalidStore, invalid, unknown
 from hwbench.metrics import METRICS
 from hwbench.metrics import metric as metric_of
 from hwbench.records import Observations, Store
+from hwbench.records.roles import labels_of_roles
 from hwbench.records.split import CALIBRATE_FRACTION, SALT, TEST_FRACTION, digest, split, texts
 from hwbench.surrogate.artifact import Card, load, read_card, relative_path, save
 from hwbench.surrogate.fit import Fit, Measurements, Settings, drift_of, fit_surrogate
@@ -177,8 +178,16 @@ def held_out(store: Store, card: Card) -> tuple[Measurements, NDArray[np.str_]]:
     """
     task = Task(card.search_space.name, card.device, card.metric)
     measured = Measurements.of(observations_of(store, task))
+    if card.values["split"].get("campaign"):
+        return measured, _labels(store, task, measured)
     rule = {name: card.values["split"][name] for name in ("salt", "test", "calibrate")}
     return measured, split(measured.table, **rule)
+
+
+def _labels(store: Store, task: Task, measured: Measurements) -> NDArray[np.str_]:
+    """What each observation is for: by its role in a profiling campaign, or by the split."""
+    campaign = store.campaign(task.device, task.space) if task.device is not None else None
+    return split(measured.table) if campaign is None else labels_of_roles(campaign, measured.table)
 
 
 def rescore(store: Store, card: Card) -> dict[str, Any]:
@@ -204,7 +213,7 @@ def _fit(
     store: Store, observations: Observations, out: Path, task: Task, settings: Settings
 ) -> Outcome:
     measured = Measurements.of(observations)
-    labels = split(measured.table)
+    labels = _labels(store, task, measured)
     about = _about(store, observations, measured, labels, settings)
     path = out / relative_path(task.space, task.device, task.metric)
     known = _fitting(path, about)
@@ -237,7 +246,10 @@ def _about(
 ) -> dict[str, Any]:
     """All of a card that is known before the fit."""
     counts = {name: int((labels == name).sum()) for name in ("train", "calibrate", "test")}
-    seen = counts["train"] + counts["calibrate"]
+    twice = int((labels == "both").sum())  # these train and calibrate
+    counts["train"] += twice
+    counts["calibrate"] += twice
+    seen = len(labels) - counts["test"]
     test = texts(measured.table.take(labels == "test"))
     return {
         "device": observations.device,
@@ -257,6 +269,7 @@ def _about(
             "salt": SALT,
             "test": TEST_FRACTION,
             "calibrate": CALIBRATE_FRACTION,
+            **({"campaign": True} if twice else {}),
             "test_architectures": len(set(test)),
             "test_sha256": digest(test),
         },

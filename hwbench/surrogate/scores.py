@@ -16,7 +16,7 @@ from sklearn.metrics import mean_absolute_percentage_error, r2_score
 
 from hwbench.encode import Features
 from hwbench.errors import InvalidStore
-from hwbench.surrogate.fit import Fit, Measurements
+from hwbench.surrogate.fit import Fit, Measurements, trains
 
 Floats = NDArray[np.float64]
 
@@ -92,7 +92,7 @@ def without_drift(fit: Fit, measured: Measurements, labels: NDArray[np.str_]) ->
         measured.session,
         measured.position,
         features.width,
-        labels == "train",
+        trains(labels),
     )
     return surrogate.transform.inverse(line - drift)
 
