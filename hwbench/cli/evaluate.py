@@ -104,10 +104,12 @@ def _plot(store: Any, cards: list[Card], folder: Path) -> None:
     """A picture and its numbers for each device, and one for the metrics without one."""
     import pandas as pd
 
+    from hwbench.surrogate.artifact import write_file
     from hwbench.surrogate.reliability import plot, reliability
 
     for device in dict.fromkeys(card.device for card in cards):
         rows = [r for c in cards if c.device == device for r in reliability(store, c)]
         name = device or "quality"
         plot(rows, name, folder / name)
-        pd.DataFrame(rows).to_csv(folder / f"{name}.csv", index=False, float_format="%.6g")
+        numbers = pd.DataFrame(rows).to_csv(index=False, float_format="%.6g", lineterminator="\n")
+        write_file(folder / f"{name}.csv", numbers.encode())

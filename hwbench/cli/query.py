@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hwbench.cli.options import JsonOption, example, split_names
-from hwbench.cli.output import print_json, print_rows, print_text
+from hwbench.cli.output import print_json, print_text, table
 from hwbench.errors import InvalidArchitecture, Unsupported, brief
 
 if TYPE_CHECKING:
@@ -55,70 +55,89 @@ def query(
     bench = Benchmark(space, artifacts=artifacts, store=store)
     architecture = _architecture(arch, bench.space, seed)
     devices, metrics = split_names(device), split_names(metric)
-    answer = bench.query(architecture, devices, metrics)
-    predictions = answer.predictions()
-    _refuse_absent(predictions, named=devices is not None, metrics=metrics)
-    rows = [_row(p, level) for p in predictions]
+    predictions = bench.query(architecture, devices, metrics).predictions()
+    _refuse_absent(predictions, devices=devices, metrics=metrics)
     if as_json:
+        rows = [_row(p, level) for p in predictions]
         print_json({"arch": architecture.to_dict(), "text": str(architecture), "answers": rows})
-        return
-    print_text(f"{architecture}\n")
-    shown = [r for r in rows if r["supported"]]
-    columns = ("metric", "device", "unit", "median", "low", "high", "source", "evidence")
-    print_rows([{c: r[c] for c in columns} for r in shown], as_json=False)
-    for reason in dict.fromkeys(r["reason"] for r in rows if not r["supported"]):
-        print_text(reason)
+    else:
+        print_text(_page(architecture, predictions, level))
 
 
 def _refuse_absent(
-    predictions: list[Prediction], *, named: bool, metrics: list[str] | None
+    predictions: list[Prediction], *, devices: list[str] | None, metrics: list[str] | None
 ) -> None:
-    """What is asked for by name is an answer or an error, never a gap."""
-    if metrics is None:
-        return
-    answered = {p.metric.name for p in predictions if p.supported}
+    """What is asked for by name is an answer or an error, never a gap.
+
+    A metric that is named must have an answer on every device that is named, or on one where none
+    is; a device that is named must have an answer of one metric.
+    """
+    answered = {name for p in predictions if p.supported for name in (p.metric.name, p.device)}
     for p in predictions:
-        if not p.supported and (named or p.metric.name not in answered):
+        absent = metrics is not None and (devices is not None or p.metric.name not in answered)
+        nowhere = devices is not None and p.device is not None and p.device not in answered
+        if not p.supported and (absent or nowhere):
             raise Unsupported(p.reason)
 
 
 def _row(p: Prediction, level: float) -> dict[str, Any]:
+    """A prediction for JSON, which has no infinity: an end that nothing supports is null."""
     row: dict[str, Any] = {
         "metric": p.metric.name,
         "device": p.device,
         "unit": p.unit,
         "supported": p.supported,
         "reason": p.reason,
-    }
-    if not p.supported:
-        return {**row, "median": None, "low": None, "high": None, "source": None, "evidence": None}
-    low, high = p.interval(level)
-    if p.source == "analytic":
-        exact = int(p.median)
-        return {
-            **row,
-            "median": exact,
-            "low": exact,
-            "high": exact,
-            "source": p.source,
-            "evidence": None,
-        }
-    parts = p.components
-    return {
-        **row,
-        "median": p.median,
-        # JSON has no infinity: an end that nothing supports is absent.
-        "low": low if math.isfinite(low) else None,
-        "high": high if math.isfinite(high) else None,
-        "level": level,
-        "mean": p.mean,
-        "std": p.std,
-        "components": {"repeat": parts.repeat, "drift": parts.drift, "model": parts.model},
         "source": p.source,
         "evidence": p.evidence,
         "artifact": p.artifact,
         "workload": None if p.workload is None else p.workload.to_dict(),
+        "level": level,
     }
+    numbers = ("median", "low", "high", "mean", "std")
+    if not p.supported:
+        return {**row, **dict.fromkeys(numbers), "components": None}
+    values = [_plain(v, p) for v in (p.median, *p.interval(level), p.mean, p.std)]
+    return {**row, **dict(zip(numbers, values, strict=True)), "components": dict(p.components)}
+
+
+def _plain(value: float, p: Prediction) -> float | int | None:
+    """A finite number, an exact one as an int, or None."""
+    if not math.isfinite(value):
+        return None
+    return int(value) if p.source == "analytic" else value
+
+
+def _page(architecture: Architecture, predictions: list[Prediction], level: float) -> str:
+    """The answers as a table, what was run for each, and what has no answer."""
+    workloads = list(dict.fromkeys(str(p.workload) for p in predictions if p.workload is not None))
+    rows = []
+    for p in (p for p in predictions if p.supported):
+        made = _row(p, level)
+        columns = ("metric", "device", "unit", "median", "low", "high", "source", "evidence")
+        number = "" if p.workload is None else f"[{workloads.index(str(p.workload)) + 1}]"
+        rows.append({**{name: made[name] for name in columns}, "workload": number})
+    parts = [
+        [str(architecture)],
+        [table(rows)] if rows else [],
+        [f"{100 * level:g}% of single measurements fall between low and high."] if rows else [],
+        [f"[{i}] {workload}" for i, workload in enumerate(workloads, 1)],
+        _gaps(predictions),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+
+def _gaps(predictions: list[Prediction]) -> list[str]:
+    """What has no answer: the devices, or the reason where no device has one."""
+    lines = []
+    for metric in dict.fromkeys(p.metric.name for p in predictions):
+        own = [p for p in predictions if p.metric.name == metric]
+        absent = [p for p in own if not p.supported]
+        if len(absent) > 1 and len(absent) < len(own):
+            lines.append(f"No {metric} on {', '.join(str(p.device) for p in absent)}.")
+        else:
+            lines += list(dict.fromkeys(str(p.reason) for p in absent))
+    return lines
 
 
 def _architecture(text: str, space: SearchSpace, seed: int) -> Architecture:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from hwbench.encode import Features
 from hwbench.errors import MissingDependency
 from hwbench.records import Store
-from hwbench.surrogate.artifact import Card, load
+from hwbench.surrogate.artifact import Card, load, write_file
 from hwbench.surrogate.fit_all import held_out
 
 LEVELS: NDArray[np.float64] = np.round(np.arange(0.05, 0.96, 0.05), 2)
@@ -87,5 +88,7 @@ def plot(rows: Sequence[Mapping[str, Any]], title: str, path: Path) -> None:
     axes.legend(fontsize="small")
     path.parent.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context({"svg.hashsalt": "hwbench"}):
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-    figure.savefig(path.with_suffix(".png"), dpi=150)
+        for form, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 150})):
+            content = io.BytesIO()
+            figure.savefig(content, format=form, **options)
+            write_file(path.with_name(f"{path.name}.{form}"), content.getvalue())
