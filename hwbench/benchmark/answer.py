@@ -154,5 +154,5 @@ def frame(columns: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
     import pandas as pd
 
     # A column with some names becomes text, in which pandas has NaN for None.
-    kept = {name: np.array(columns[name], dtype=object) for name in ("device", "source")}
+    kept = {name: pd.Series(list(columns[name]), dtype=object) for name in ("device", "source")}
     return pd.DataFrame({**columns, **kept}, columns=list(COLUMNS))

@@ -428,8 +428,11 @@ def _names(given: object, parameter: str, function: str) -> list[str] | None:
     """One name or several as a list, or None for all."""
     if given is None:
         return None
-    several = [given] if isinstance(given, str) else given
-    names = list(several) if isinstance(several, Iterable) else []
+    several: Any = [given] if isinstance(given, str) else given
+    try:
+        names = list(iter(several))
+    except TypeError:
+        names = []
     if not names or not all(isinstance(name, str) for name in names):
         raise invalid(parameter, function, "a name, a sequence of names, or None for all", given)
     return [str(name) for name in names]
