@@ -3,7 +3,7 @@
 Training architectures fit the base, the correction and the spread; calibration architectures alone
 calibrate and tell the components apart; test architectures are seen by none of it. Where so little
 was measured that none can be spared, an architecture may do both: it trains, and it calibrates with
-a base that was fitted without it (jackknife+: Barber, Candes, Ramdas and Tibshirani, 2021).
+a base that was fitted without it (the jackknife; Barber, Candes, Ramdas and Tibshirani, 2021).
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def fit_surrogate(
     twice = known & held
     boosted = int(known.sum()) >= settings.fewest and not twice.any()
     if twice.any():
-        location = _left_out(seen, known, twice, line - shift, location, scale, settings)
+        location = _left_out(seen, known, twice, line - shift, location, scale, quality, settings)
     correction = None
     if boosted:
         correction = _fit_correction(
@@ -203,7 +203,7 @@ def fit_surrogate(
     shift = drift.estimate(line - location, seen.session, seen.position, width, known)
     components = _components(residuals[held], shift[held], width[held], widths)
     made = Surrogate(owner, scale, base, correction, spread, calibration, components)
-    return Fit(made, drift)
+    return Fit(made, drift_of(made, seen, labels[train | calibrate], metric))
 
 
 def drift_of(
@@ -255,18 +255,32 @@ def _fit_base(
     settings: Settings,
 ) -> tuple[Base, DriftModel]:
     """Fit the base and the drift by turns: each is clearer once the other is taken out."""
-    table, features = seen.table.take(known), Features(seen.table)
     if quality:  # belongs to no machine, so nothing drifts
-        return fit_position_ridge(table, line[known], settings.seed), NO_DRIFT
-    shift = np.zeros(len(line))
+        return _base_of(seen, known, line, scale, quality, settings), NO_DRIFT
+    features, shift = Features(seen.table), np.zeros(len(line))
     for _ in range(3):
-        base = fit_layer_cost(table, scale.inverse((line - shift)[known]), settings.shrink)
+        base = _base_of(seen, known, line - shift, scale, quality, settings)
         residuals = line - base.location(features)
         drift = fit_drift(residuals, seen.session, seen.position, width, known)
         if drift.window == 0:
             break
         shift = drift.estimate(residuals, seen.session, seen.position, width, known)
     return base, drift
+
+
+def _base_of(
+    seen: Measurements,
+    rows: NDArray[np.bool_],
+    target: Floats,
+    scale: Transform,
+    quality: bool,
+    settings: Settings,
+) -> Base:
+    """Fit the base to some rows of a target on the transformed scale."""
+    table = seen.table.take(rows)
+    if quality:
+        return fit_position_ridge(table, target[rows], settings.seed)
+    return fit_layer_cost(table, scale.inverse(target[rows]), settings.shrink)
 
 
 def _left_out(
@@ -276,6 +290,7 @@ def _left_out(
     target: Floats,
     location: Floats,
     scale: Transform,
+    quality: bool,
     settings: Settings,
 ) -> Floats:
     """Locations, those of architectures that calibrate too by a base that was fitted without them.
@@ -286,9 +301,7 @@ def _left_out(
     names, found = np.array(texts(seen.table)), location.copy()
     for name in np.unique(names[twice]).tolist():
         own, others = names == name, known & (names != name)
-        base = fit_layer_cost(
-            seen.table.take(others), scale.inverse(target[others]), settings.shrink
-        )
+        base = _base_of(seen, others, target, scale, quality, settings)
         found[own] = base.location(Features(seen.table.take(own)))
     return found
 

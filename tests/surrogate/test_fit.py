@@ -17,7 +17,15 @@ from hwbench.surrogate import Surrogate
 from hwbench.surrogate.artifact import save
 from hwbench.surrogate.base import Base, fit_layer_cost
 from hwbench.surrogate.drift import NO_DRIFT
-from hwbench.surrogate.fit import Fit, Measurements, Settings, drift_of, fit_surrogate
+from hwbench.surrogate.fit import (
+    Fit,
+    Measurements,
+    Settings,
+    _left_out,
+    drift_of,
+    fit_surrogate,
+)
+from hwbench.surrogate.transform import transform
 from tests.surrogate.conftest import BOOSTED
 from tests.surrogate.synthetic import (
     WORKLOAD,
@@ -252,6 +260,60 @@ def test_the_drift_is_read_off_the_artefact_as_the_fit_read_it(
     fit: Fit, measured: Measurements, labels: NDArray[np.str_]
 ) -> None:
     assert drift_of(fit.surrogate, measured, labels, "latency") == fit.drift
+
+
+# Where an architecture trains and calibrates
+
+
+def few(seed: int, test: int = 0) -> tuple[Measurements, NDArray[np.str_]]:
+    """Twenty designed architectures, thirty drawn ones that do both, and some to be scored on."""
+    labels = np.array(["train"] * 20 + ["both"] * 30 + ["test"] * test)
+    machine = Machine(repeat=0.003, model=0.01)
+    return machine.measure(space_s(50 + test, seed), seed), labels
+
+
+def test_who_does_both_calibrates_with_a_base_that_has_not_seen_it() -> None:
+    measured, labels = few(0)
+    settings, everyone = Settings(), np.ones(50, bool)
+    target, scale = np.log(measured.medians), transform("log")
+    arguments = scale, False, settings
+    found = _left_out(measured, everyone, labels == "both", target, np.zeros(50), *arguments)
+    assert (found[:20] == 0).all()
+    for row in (20, 33, 49):
+        others = np.arange(50) != row
+        without = fit_layer_cost(measured.table.take(others), measured.medians[others])
+        own = Features(measured.table.take(np.array([row])))
+        assert found[row] == without.location(own)[0]
+    wild = target.copy()
+    wild[20] += 3.0
+    again = _left_out(measured, everyone, labels == "both", wild, np.zeros(50), *arguments)
+    assert again[20] == found[20]
+
+
+def test_all_observations_of_an_architecture_are_left_out_together() -> None:
+    measured, labels = few(1)
+    rows = np.concatenate([np.arange(50), [49]])
+    double, arguments = measured.take(rows), (transform("log"), False, Settings())
+    target = np.log(double.medians)
+    target[49] += 3.0
+    both = labels[rows] == "both"
+    found = _left_out(double, np.ones(51, bool), both, target, np.zeros(51), *arguments)
+    others = np.arange(51) < 49
+    without = fit_layer_cost(double.table.take(others), np.exp(target[others]))
+    assert found[49] == found[50] == without.location(Features(double.table))[50]
+
+
+def test_few_architectures_that_do_both_give_honest_intervals() -> None:
+    inside = []
+    for seed in range(6):
+        measured, labels = few(seed, test=200)
+        found = fit_surrogate(measured, labels, "latency")
+        assert found.surrogate.calibration.architectures == (30, 30, 30)
+        test = measured.take(labels == "test")
+        low, high = found.surrogate.quantiles(Features(test.table), np.array([0.05, 0.95])).T
+        inside.append(np.mean((test.values >= low[:, None]) & (test.values <= high[:, None])))
+    # One calibration of 30 wanders by 5 points, six by 2.2.
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.07)
 
 
 # What cannot be fitted
