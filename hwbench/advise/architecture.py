@@ -19,7 +19,7 @@ from hwbench.cost.transformer import layer_gemms
 from hwbench.devices import Hardware, hardware
 from hwbench.errors import InvalidArchitecture, brief, invalid
 
-# The rules that a search space leaves open; the others are about choices that it does not offer.
+# The others are about choices that no search space offers.
 _RULES = ("vocab-64", "head-size-64", "tokens-64", "hidden-64", "mlp-width-64", "wave")
 
 
@@ -74,7 +74,7 @@ class ArchitectureAdvice:
         forward_ms: Predicted time of one forward.
         rows: The products, the worst first.
         layers: The layers, the one that wastes most first.
-        findings: What the rules say that a space leaves open.
+        findings: What the rules say that are about a space's choices, and the vocabulary.
         neighbours: Architectures that differ in one choice and not much in size, ranked.
     """
 

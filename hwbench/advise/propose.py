@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hwbench.cost.step import Step, Timer, step
-from hwbench.cost.transformer import TransformerShape
+from hwbench.cost.transformer import LARGEST, TransformerShape
 from hwbench.devices import Hardware
 from hwbench.errors import HwbenchError, invalid
 
@@ -21,6 +21,7 @@ FIELDS = ("hidden", "heads", "kv_heads", "layers", "vocab", "mlp_width")
 _HEAD_SIZES = (64, 96, 128, 256)
 # A width this much larger or smaller makes another model of it: depth would have to make up for it.
 _WIDTH_REACH = 0.15
+_WIDTHS_EACH_SIDE = 12
 _MLP_REACH = 0.02
 
 
@@ -129,10 +130,11 @@ def _widths(shape: TransformerShape) -> Iterator[int]:
     yield shape.hidden
     if shape.head_size is not None:
         return
-    step_ = 64 * shape.tensor_parallel
-    reach = int(shape.hidden * _WIDTH_REACH)
+    least, reach = 64 * shape.tensor_parallel, int(shape.hidden * _WIDTH_REACH)
+    step_ = max(1, reach // _WIDTHS_EACH_SIDE // least) * least
     first = -(-max(1, shape.hidden - reach) // step_) * step_
-    yield from (w for w in range(first, shape.hidden + reach + 1, step_) if w != shape.hidden)
+    last = min(shape.hidden + reach, LARGEST)
+    yield from (w for w in range(first, last + 1, step_) if w != shape.hidden)
 
 
 def _mlp_widths(shape: TransformerShape, hidden: int) -> Iterator[int | None]:
@@ -145,9 +147,9 @@ def _mlp_widths(shape: TransformerShape, hidden: int) -> Iterator[int | None]:
     for multiple in (64, 256):
         step_ = multiple * shape.tensor_parallel
         reach = max(step_, int(width * _MLP_REACH))
-        first = -(-max(1, width - reach) // step_) * step_
-        near = sorted(range(first, width + reach + 1, step_), key=lambda w: abs(w - width))
-        yield from near[:3]
+        near = [(width // step_ + i) * step_ for i in range(-2, 4)]
+        near = [w for w in near if 0 < w <= LARGEST and abs(w - width) <= reach]
+        yield from sorted(near, key=lambda w: abs(w - width))[:3]
 
 
 def _depths(

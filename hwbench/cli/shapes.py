@@ -239,7 +239,7 @@ def _of_shape(
     from hwbench.advise import advise
     from hwbench.advise.tables import finding_rows, product_rows, proposal_rows
 
-    timer = _timer(measured, shape.dtype)
+    timer = _timer(measured, figures, shape.dtype)
     made: ShapeAdvice = advise(shape, figures, tolerance=tolerance, measured=timer)
     if as_json:
         print_json(made.to_dict(limit))
@@ -285,7 +285,7 @@ def _of_architecture(
         figures,
         setting=setting,
         tolerance=tolerance,
-        measured=_timer(measured, setting.dtype),
+        measured=_timer(measured, figures, setting.dtype),
     )
     if as_json:
         print_json(made.to_dict(limit))
@@ -299,13 +299,18 @@ def _of_architecture(
     _section("Proposals", good, ("gain", "parameters_change", "change"))
 
 
-def _timer(path: Path | None, dtype: str) -> Any:
+def _timer(path: Path | None, figures: Hardware, dtype: str) -> Any:
+    """The look-up of a record of this device and type; one's own device takes any record."""
     if path is None:
         return None
     from hwbench.cost.gemm_record import GemmRecord
+    from hwbench.devices import catalogue
     from hwbench.errors import invalid
+    from hwbench.measure.gemm import figures_of
 
     record = GemmRecord.read(path)
+    if figures.name in catalogue() and figures_of(record.device) != figures:
+        raise invalid("measured", "advise", f"a record of {figures.name}", record.device)
     if record.dtype != dtype:
         raise invalid("measured", "advise", f"a record of {dtype} products", record.dtype)
     return record.time_us

@@ -259,11 +259,9 @@ def _fastest(gemm: Gemm, hardware: Hardware, dtype: str, ideal_us: float) -> _Wo
 
 def _choices(gemm: Gemm, hardware: Hardware, dtype: str) -> Iterator[_Choice]:
     places = hardware.multiprocessors
-    rate = peak_flops(hardware, dtype) * SUSTAINED / places / 1e6  # of a block, FLOPs a microsecond
     bandwidth = hardware.bandwidth_gb_s * BANDWIDTH_SHARE * 1e3  # bytes a microsecond
-    for tile in TILES:
+    for tile, step_us in _steps_us(hardware, dtype):
         tiles = blocks_of(gemm.m, gemm.n, tile, gemm.batch)
-        step_us = 2 * tile[0] * tile[1] / (rate * _reuse(tile, hardware, dtype))
         for split in SPLITS if tiles < places else (1,):
             depth = -(-gemm.k // (split * _STEP_OF_K)) * _STEP_OF_K + PIPELINE_DEPTH
             block_us, blocks = step_us * depth, tiles * split
@@ -271,6 +269,12 @@ def _choices(gemm: Gemm, hardware: Hardware, dtype: str) -> Iterator[_Choice]:
             sums_us = 0.0 if split == 1 else 8 * split * gemm.m * gemm.n * gemm.batch / bandwidth
             time_us = waves_of(blocks, places) * block_us + sums_us
             yield _Choice(time_us, tile, split, blocks / places * block_us, sums_us)
+
+
+def _steps_us(hardware: Hardware, dtype: str) -> list[tuple[tuple[int, int], float]]:
+    """Each tile with the time of one block for one step of k, in microseconds."""
+    rate = peak_flops(hardware, dtype) * SUSTAINED / hardware.multiprocessors / 1e6
+    return [(tile, 2 * tile[0] * tile[1] / rate / _reuse(tile, hardware, dtype)) for tile in TILES]
 
 
 def _fused(gemm: Gemm, ideal_us: float) -> _Work:

@@ -6,13 +6,15 @@ They are the guidelines of "The Case for Co-Designing Model Architectures with H
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Literal
 
 from hwbench.cost.gpu import estimate
 from hwbench.cost.step import memory_gb
-from hwbench.cost.transformer import TransformerShape, gemms
+from hwbench.cost.transformer import LARGEST, TransformerShape, gemms
 from hwbench.devices import Hardware
 from hwbench.errors import HwbenchError
 
@@ -23,8 +25,11 @@ _GUIDE = "NVIDIA DU-09799"
 _STEP = 64
 # Waves that cost more than this share of the products' time break a rule.
 _WAVE_SHARE = 0.03
-# How far from its own value a size may be for its nearest values to be named.
-_REACH = 0.1
+# How far from its own value a width may be for its nearest values to be named, how many multiples
+# to each side are looked at, and how many microbatches.
+_WIDTH_REACH = 0.02
+_AROUND = 8
+_MICROBATCHES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +103,10 @@ def _head_size(shape: TransformerShape, hardware: Hardware) -> _Found:
 
 def _tokens(shape: TransformerShape, hardware: Hardware) -> _Found:
     b, s = shape.microbatch, shape.seq
-    near = [c for c in range(1, b + _STEP + 1) if c * s % _STEP == 0]
-    near.sort(key=lambda c: (abs(c - b), c))
-    return (
-        _state(b * s % _STEP == 0),
-        "microbatch",
-        b,
-        tuple(near[:2]),
-        f"{b} x {s} = {b * s} tokens",
-    )
+    step = _STEP // math.gcd(_STEP, s)
+    near = sorted({max(step, b // step * step), _up(b, step)}, key=lambda c: (abs(c - b), c))
+    detail = f"{b} x {s} = {b * s} tokens"
+    return _state(b * s % _STEP == 0), "microbatch", b, tuple(near), detail
 
 
 def _hidden(shape: TransformerShape, hardware: Hardware) -> _Found:
@@ -128,9 +128,8 @@ def _small_t(shape: TransformerShape, hardware: Hardware) -> _Found:
     t = shape.tensor_parallel
     fits = [
         smaller
-        for smaller in range(1, t + 1)
-        if t % smaller == 0
-        and memory_gb(replace(shape, tensor_parallel=smaller)) <= hardware.memory_gb
+        for smaller in _divisors(t)
+        if memory_gb(replace(shape, tensor_parallel=smaller)) <= hardware.memory_gb
     ]
     least = fits[0] if fits else t
     needs = memory_gb(shape)
@@ -140,8 +139,9 @@ def _small_t(shape: TransformerShape, hardware: Hardware) -> _Found:
 
 def _mlp_width(shape: TransformerShape, hardware: Hardware) -> _Found:
     step, w = _STEP * shape.tensor_parallel, shape.width
-    reach = max(step, int(w * _REACH / 5))
-    choices = list(range(_up(max(1, w - reach), step), w + reach + 1, step))
+    reach = max(step, int(w * _WIDTH_REACH))
+    around = (c * step for c in range(w // step - _AROUND, w // step + _AROUND + 2))
+    choices = [c for c in around if 0 < c <= LARGEST and abs(c - w) <= reach]
     choices.sort(key=lambda c: _mlp_us_a_flop(replace(shape, mlp_width=c), hardware))
     detail = f"width {w}" + (f", {w / shape.hidden:.3f} x hidden" if shape.mlp == "swiglu" else "")
     return _state(w % step == 0), "mlp_width", w, tuple(choices[:3]), detail
@@ -165,20 +165,16 @@ def _parallel(shape: TransformerShape, hardware: Hardware) -> _Found:
 def _wave(shape: TransformerShape, hardware: Hardware) -> _Found:
     share, worst = _wave_loss(shape, hardware)
     b = shape.microbatch
-    near = [c for c in range(max(1, b // 2), max(2 * b, b + 4) + 1) if c != b][:32]
+    most = min(max(2 * b, b + 4), LARGEST)
+    near = islice((c for c in range(max(1, b // 2), most + 1) if c != b), _MICROBATCHES)
     better = [
         (found, c)
         for c in near
         if (found := _wave_loss(replace(shape, microbatch=c), hardware)[0]) < share
     ]
     values = tuple(c for _, c in sorted(better)[:2])
-    return (
-        _state(share <= _WAVE_SHARE),
-        "microbatch",
-        b,
-        values,
-        f"{share:.1%} of the products' time; {worst}",
-    )
+    detail = f"{share:.1%} of the products' time; {worst}"
+    return _state(share <= _WAVE_SHARE), "microbatch", b, values, detail
 
 
 RULES: tuple[tuple[Rule, _Check], ...] = (
@@ -328,13 +324,19 @@ def _power_of_two(value: int, cap: int = _STEP) -> int:
     return min(value & -value, cap)
 
 
+def _divisors(value: int) -> list[int]:
+    """All divisors in order."""
+    small = [d for d in range(1, math.isqrt(value) + 1) if value % d == 0]
+    return sorted({*small, *(value // d for d in small)})
+
+
 def _head_choices(shape: TransformerShape) -> Iterator[int]:
     """Numbers of heads that the model could have, its own first."""
     yield shape.heads
     if shape.head_size is not None:
         return
-    for heads in range(max(1, shape.heads // 4), 2 * shape.heads + 1):
-        if shape.hidden % heads == 0 and heads != shape.heads:
+    for heads in _divisors(shape.hidden):
+        if shape.heads <= 4 * heads <= 8 * shape.heads and heads != shape.heads:
             try:
                 kv = None if shape.kv_heads is None else heads * shape.kv // shape.heads
                 replace(shape, heads=heads, kv_heads=kv)

@@ -24,7 +24,9 @@ _WORDS = {
     "phase": get_args(StepPhase),
     "dtype": get_args(ProductDtype),
 }
-_LARGEST = 2**31 - 1
+LARGEST = 2**31 - 1
+"""The largest size of a shape."""
+
 # Roles in which the scores are what the product makes, not what it takes.
 _SCORES_MADE = (
     ("scores", "forward"),
@@ -160,7 +162,7 @@ class TransformerShape:
                     raise invalid(field.name, "TransformerShape", "True or False", value)
             elif value is None and field.default is None:
                 continue
-            elif type(value) is not int or not 1 <= value <= _LARGEST:
+            elif type(value) is not int or not 1 <= value <= LARGEST:
                 raise invalid(field.name, "TransformerShape", "an int from 1 to 2^31 - 1", value)
         if self.head_size is None and self.hidden % self.heads:
             raise invalid(

@@ -69,3 +69,19 @@ def test_every_phase_and_attention_has_advice(phase: str, attention: str) -> Non
     made = advise(shape, hardware("h200"))
     assert made.verdict
     assert json.dumps(made.to_dict(3))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"hidden": 2**31 - 1, "heads": 1},
+        {"hidden": 2**30, "heads": 2**30},
+        {"microbatch": 2**31 - 1, "seq": 2**31 - 1},
+        {"mlp_width": 2**31 - 1},
+        {"hidden": 2**30, "heads": 2**30, "tensor_parallel": 2**30},
+        {"hidden": 1, "heads": 1, "layers": 1, "vocab": 1, "seq": 1, "microbatch": 1},
+    ],
+)
+def test_sizes_at_the_limits_have_advice(sizes: dict[str, int]) -> None:
+    """Nothing is tried one by one up to a size."""
+    assert advise(replace(GPT3, **sizes), hardware("a100")).verdict  # type: ignore[arg-type]

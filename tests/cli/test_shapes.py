@@ -99,13 +99,19 @@ def test_a_config_is_read_and_flags_go_before_it(run: Run, tmp_path: Path) -> No
     assert "mlp-width-64" in broken
 
 
-def test_a_device_of_ones_own(run: Run, tmp_path: Path) -> None:
+@pytest.fixture
+def mine(tmp_path: Path) -> str:
+    """A device of one's own."""
     path = tmp_path / "mine.toml"
     path.write_text(
         'generation = "ampere"\nmultiprocessors = 10\nhalf_tflops = 20\nfloat32_tflops = 10\n'
         'bandwidth_gb_s = 100\nmemory_gb = 8\nfigures_from = "a guess"\n'
     )
-    assert json.loads(run("advise", *GPT3, "--device", str(path), "--json"))["device"] == "mine"
+    return str(path)
+
+
+def test_a_device_of_ones_own(run: Run, mine: str) -> None:
+    assert json.loads(run("advise", *GPT3, "--device", mine, "--json"))["device"] == "mine"
 
 
 MISTAKES: list[tuple[str, list[str]]] = [
@@ -149,7 +155,9 @@ def test_an_encoders_config_is_refused(fails: Run, tmp_path: Path) -> None:
     assert "llama" in message
 
 
-def test_products_are_measured_recorded_and_used_as_evidence(run: Run, tmp_path: Path) -> None:
+def test_products_are_measured_recorded_and_used_as_evidence(
+    run: Run, mine: str, tmp_path: Path
+) -> None:
     pytest.importorskip("torch")
     out = tmp_path / "record.json"
     args = ["gemm", "--device", "cpu", *TINY, "--repeats", "2", "--out", str(out)]
@@ -160,17 +168,21 @@ def test_products_are_measured_recorded_and_used_as_evidence(run: Run, tmp_path:
     first = out.read_text()
     assert "median_us" in run(*args), "a table without figures"
     assert out.read_text() == first, "nothing was missing, so nothing was measured again"
-    advice = json.loads(run("advise", *TINY, "--device", "a100", "--measured", str(out), "--json"))
+    advice = json.loads(run("advise", *TINY, "--device", mine, "--measured", str(out), "--json"))
     assert advice["measured_share"] == 1
     assert {row["source"] for row in advice["gemms"]} == {"measured"}
 
 
-def test_a_record_of_another_type_is_no_evidence(run: Run, fails: Run, tmp_path: Path) -> None:
+def test_a_record_of_another_type_or_device_is_no_evidence(
+    run: Run, fails: Run, mine: str, tmp_path: Path
+) -> None:
     pytest.importorskip("torch")
     out = tmp_path / "record.json"
     run("gemm", "--device", "cpu", *TINY, "--repeats", "1", "--out", str(out))
-    message = fails("advise", *GPT3, "--device", "a100", "--measured", str(out))
-    assert "a record of bfloat16 products" in message
+    message = fails("advise", *GPT3, "--device", mine, "--measured", str(out))
+    assert "a record of bfloat16 products. Got 'float32'" in message
+    message = fails("advise", *TINY, "--device", "a100", "--measured", str(out))
+    assert "a record of a100. Got 'cpu'" in message
     other = [*TINY, "--dtype", "bfloat16"]
     message = fails("gemm", "--device", "cpu", *other, "--repeats", "1", "--out", str(out))
     assert "a record of cpu in bfloat16. Got 'cpu in float32'" in message
