@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from hwbench.architectures import Architecture, ArchitectureTable
 from hwbench.encode import Features
 from hwbench.errors import InvalidStore
-from hwbench.surrogate.base import fit_layer_cost
 
 FEWEST_RANDOM = 6
 """Randomly drawn architectures below which no error is estimated."""
@@ -47,6 +46,9 @@ def cross_validated(
     Returns:
         The point, or None where too little was measured.
     """
+    # Surrogates load XGBoost; planning and measuring do without it.
+    from hwbench.surrogate.base import fit_layer_cost
+
     drawn = [i for i, is_random in enumerate(random) if is_random]
     if len(drawn) < FEWEST_RANDOM:
         return None

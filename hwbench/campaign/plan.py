@@ -26,7 +26,9 @@ ROLES = ("designed", "random", "test")
 DESIGNED_SHARE = 44 / 64
 """Share of a budget that is designed; the rest is drawn uniformly."""
 
-_CANDIDATES = 300
+CANDIDATES = 300
+"""Uniform draws that a design is chosen among."""
+
 _EXCHANGES = 3
 _RIDGE = 0.05  # of one observation: enough that an information matrix is never singular
 
@@ -117,7 +119,7 @@ def make_plan(space: SearchSpace, budget: int = 64, tests: int = 0, seed: int = 
     # fits them worse wherever costs do not quite add up or a machine throttles on the heaviest: so
     # the ends are in it, and the rest is chosen among a few hundred that were drawn as queries are.
     ends = _extremes(space)
-    candidates = list(dict.fromkeys([*ends, *space.sample(_CANDIDATES, rng)]))
+    candidates = list(dict.fromkeys([*ends, *space.sample(CANDIDATES, rng)]))
     table = ArchitectureTable.of(candidates)
     chosen = d_optimal(table, n_designed, range(len(ends)), rng)
     designed = [candidates[i] for i in chosen]
