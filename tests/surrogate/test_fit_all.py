@@ -283,6 +283,23 @@ def test_rescoring_follows_the_cards_split(synthetic_store: Path, once: Path, ou
     )
 
 
+def test_a_campaigns_roles_decide_what_trains_and_what_is_scored_on(tmp_path: Path) -> None:
+    table = draw(TINY, 70, 0)
+    roles = ["designed"] * 20 + ["random"] * 30 + ["test"] * 20
+    writer = StoreWriter.create(tmp_path / "s", name="own", source="a test", licence="CC0-1.0")
+    writer.append(readings(Machine().measure(table, 1), "h100", "latency"))
+    items = [{"architecture": a, "role": r} for a, r in zip(texts(table), roles, strict=True)]
+    writer.write_campaign("h100", "tiny", {"plan": {"items": items}})
+    assert fitted(tmp_path / "s", tmp_path / "out") == {ALL[1]: True}
+    assert fitted(tmp_path / "s", tmp_path / "out") == {ALL[1]: False}
+    card = read_card(tmp_path / "out/tiny/h100/latency.json")
+    assert card.values["training"]["observations"] == {"train": 50, "calibrate": 30, "test": 20}
+    assert card.values["split"]["test_sha256"] == digest(table.take(np.array(roles) == "test"))
+    assert card.values["split"]["campaign"]
+    assert load(card).calibration.architectures == (30, 30)
+    assert rescore(Store.open(tmp_path / "s"), card) == card.scores
+
+
 def test_a_store_without_the_observations_is_refused(once: Path, tmp_path: Path) -> None:
     writer = StoreWriter.create(tmp_path / "s", name="other", source="a test", licence="CC0-1.0")
     other = Machine().measure(draw(TINY, 20, 0), 1)
