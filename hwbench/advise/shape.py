@@ -44,6 +44,19 @@ class ShapeAdvice:
         """The broken rules."""
         return tuple(f for f in self.findings if f.state == "broken")
 
+    def distinct(self, limit: int) -> list[Proposal]:
+        """The faster proposals, of those that differ in the MLP's width alone only the best.
+
+        Args:
+            limit: How many at most.
+        """
+        seen: dict[tuple[int, ...], Proposal] = {}
+        for p in self.proposals:
+            sizes = (p.shape.hidden, p.shape.heads, p.shape.kv, p.shape.layers, p.shape.vocab)
+            if p.gain > 0:
+                seen.setdefault(sizes, p)
+        return list(seen.values())[:limit]
+
     @property
     def verdict(self) -> list[str]:
         """What a reader should know first, one sentence a line."""

@@ -248,7 +248,7 @@ def _of_shape(
     _section("Products, the worst first", product_rows(made.rows[:_WORST]), _PRODUCT_COLUMNS)
     findings = finding_rows(made.findings, ("broken", "option"))
     _section("Rules", findings, ("rule", "state", "field", "got", "nearest", "says", "detail"))
-    good = proposal_rows([p for p in made.proposals if p.gain > 0][:limit])
+    good = proposal_rows(made.distinct(limit))
     for row in good:
         row["changes"] = _words(row["changes"])
     _section("Proposals", good, ("gain", "parameters_change", "tokens_per_s", "changes"))

@@ -85,3 +85,15 @@ def test_every_phase_and_attention_has_advice(phase: str, attention: str) -> Non
 def test_sizes_at_the_limits_have_advice(sizes: dict[str, int]) -> None:
     """Nothing is tried one by one up to a size."""
     assert advise(replace(GPT3, **sizes), hardware("a100")).verdict  # type: ignore[arg-type]
+
+
+def test_a_reader_sees_each_shape_once_with_its_best_width() -> None:
+    made = advise(GPT3, hardware("a100"))
+    shown = made.distinct(10)
+    assert len(shown) == 10
+    assert {64, 128} <= {p.shape.head for p in shown}
+    assert {2560 // p.shape.heads for p in shown if p.shape.hidden == 2560} >= {128}
+    keys = [(p.shape.hidden, p.shape.heads, p.shape.layers, p.shape.vocab) for p in shown]
+    assert len(set(keys)) == 10
+    assert shown == sorted(shown, key=lambda p: -p.gain)
+    assert all(p.gain > 0 for p in made.distinct(1000))
