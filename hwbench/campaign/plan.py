@@ -99,7 +99,8 @@ def make_plan(space: SearchSpace, budget: int = 64, tests: int = 0, seed: int = 
         seed: Of the draws and the order.
 
     Returns:
-        The plan; test architectures come last, each pass in an order of its own.
+        The plan. Test architectures stand among the others, one pass in each half, so that the
+        machine's drift is known around each of them.
 
     Raises:
         InvalidValue: A number is too small, or the space has too few architectures.
@@ -126,9 +127,10 @@ def make_plan(space: SearchSpace, budget: int = 64, tests: int = 0, seed: int = 
     drawn = _different(space, budget - n_designed, set(designed), rng)
     items = [Item("designed", a) for a in designed] + [Item("random", a) for a in drawn]
     ordered = [items[i] for i in rng.permutation(len(items))]
-    tested = _different(space, tests, {*designed, *drawn}, rng)
-    for _ in range(2):
-        ordered += [Item("test", tested[i]) for i in rng.permutation(len(tested))]
+    tested = [Item("test", a) for a in _different(space, tests, {*designed, *drawn}, rng)]
+    half = len(ordered) // 2
+    passes = ([*ordered[:half], *tested], [*ordered[half:], *tested])
+    ordered = [part[i] for part in passes for i in rng.permutation(len(part))]
     return Plan(tuple(ordered), _anchor(space), seed)
 
 
