@@ -1,20 +1,26 @@
 """Regenerate the blocks of the docs that a command prints.
 
-A block stands between `<!-- help: hwbench spaces -->`, or `<!-- help of all commands -->`, and
-`<!-- end -->`.
+A block stands between `<!-- help: hwbench spaces -->`, `<!-- help of all commands -->` or
+`<!-- output: hwbench spaces -->`, and `<!-- end -->`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
+import shlex
 from pathlib import Path
 
+from hwbench.cli.app import run
 from hwbench.cli.manual import command_names, help_text
 
 ROOT = Path(__file__).parent.parent
 
 _BLOCK = re.compile(
-    r"(<!-- help(?:: (?P<name>[\w -]+?)| of all commands) -->\n).*?(<!-- end -->)", re.DOTALL
+    r"(?P<start><!-- (?:help(?:: (?P<name>[\w -]+?)| of all commands)|output: (?P<line>.+?)) -->\n)"
+    r".*?(?P<end><!-- end -->)",
+    re.DOTALL,
 )
 
 
@@ -27,7 +33,22 @@ def stale() -> dict[Path, str]:
 
 def regenerate(text: str) -> str:
     """The text with every block as the commands print it now."""
-    return _BLOCK.sub(lambda block: block[1] + _content(block["name"]) + block[3], text)
+
+    def fresh(block: re.Match[str]) -> str:
+        line = block["line"]
+        content = _content(block["name"]) if line is None else _output(line)
+        return block["start"] + content + block["end"]
+
+    return _BLOCK.sub(fresh, text)
+
+
+def _output(line: str) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        status = run(shlex.split(line)[1:])
+    if status:
+        raise SystemExit(f"{line} ended with status {status}.")
+    return f"```console\n$ {line}\n{printed.getvalue().rstrip()}\n```\n"
 
 
 def _content(name: str | None) -> str:

@@ -72,6 +72,15 @@ def test_a_stale_block_is_seen_and_regenerated(generator: ModuleType) -> None:
     assert generator.regenerate(fresh) == fresh
 
 
+def test_a_command_s_output_is_regenerated(generator: ModuleType) -> None:
+    text = "<!-- output: hwbench metrics -->\nstale\n<!-- end -->\n"
+    fresh = generator.regenerate(text)
+    assert "$ hwbench metrics\n" in fresh
+    assert "perplexity" in fresh
+    assert "stale" not in fresh
+    assert generator.regenerate(fresh) == fresh
+
+
 def test_every_command_is_in_the_docs() -> None:
     page = (ROOT / "docs/cli.md").read_text("utf-8")
     assert [name for name in command_names() if f"$ {name} --help" not in page] == []

@@ -22,7 +22,7 @@ LABELS = ("train", "calibrate", "test")
 TEST_FRACTION = 0.10
 """Share of the architectures that fits never see and scores are made on."""
 
-CALIBRATE_FRACTION = 0.20
+CALIBRATE_FRACTION = 0.15
 """Share of the architectures that calibration alone sees."""
 
 SALT = "hwbench split 1"

@@ -115,12 +115,12 @@ class Settings:
 
     levels: tuple[float, ...] = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
     shrink: float = 1.0
-    correction_rounds: int = 40
+    correction_rounds: int = 60
     correction_depth: int = 4
-    correction_least: int = 20
+    correction_least: int = 50
     spread_rounds: int = 20
-    spread_depth: int = 3
-    spread_least: int = 40
+    spread_depth: int = 2
+    spread_least: int = 100
     learning_rate: float = 0.1
     repeats: int = 8
     fewest: int = 1000
@@ -347,7 +347,7 @@ def _fit_spread(
     booster = None
     if boosted:
         rows = _some_repeats(own / scale[group, None], settings)
-        made, repeats = encoder("layer-positions"), rows.shape[1]
+        made, repeats = encoder("layer-counts"), rows.shape[1]
         data = xgboost.DMatrix(
             np.repeat(made.encode(table.take(known)), repeats, axis=0), rows.ravel()
         )
