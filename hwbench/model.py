@@ -163,6 +163,20 @@ class Cache:
         return self.keys[layer][:, :, :end], self.values[layer][:, :, :end]  # (B, H, S, A)
 
 
+class _Linear(nn.Linear):
+    """A linear layer whose weights the model draws, which knows what leads into the residual."""
+
+    def reset_parameters(self) -> None:
+        """Draw nothing."""
+
+
+class _Embedding(nn.Embedding):
+    """An embedding whose weights the model draws."""
+
+    def reset_parameters(self) -> None:
+        """Draw nothing."""
+
+
 class Attention(nn.Module):
     """Causal self-attention of inner width head_size x heads."""
 
@@ -171,8 +185,8 @@ class Attention(nn.Module):
         super().__init__()
         self.layer, self.heads, self.size = layer, config.n_head[layer], config.head_size
         inner = self.heads * self.size
-        self.qkv = nn.Linear(config.embed_dim, 3 * inner, bias=config.bias)
-        self.out = nn.Linear(inner, config.embed_dim, bias=config.bias)
+        self.qkv = _Linear(config.embed_dim, 3 * inner, bias=config.bias)
+        self.out = _Linear(inner, config.embed_dim, bias=config.bias)
 
     def forward(self, x: Tensor, rotation: Rotation | None, cache: Cache | None) -> Tensor:
         """Attend from each new token, (B, T, C), to itself and all before it."""
@@ -202,9 +216,9 @@ class Mlp(nn.Module):
         C = config.embed_dim
         inner = config.mlp_ratio[layer] * C
         gated = block_config(config.block).mlp_up == 2
-        self.gate = nn.Linear(C, inner, bias=config.bias) if gated else None
-        self.up = nn.Linear(C, inner, bias=config.bias)
-        self.down = nn.Linear(inner, C, bias=config.bias)
+        self.gate = _Linear(C, inner, bias=config.bias) if gated else None
+        self.up = _Linear(C, inner, bias=config.bias)
+        self.down = _Linear(inner, C, bias=config.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each token by itself, (B, T, C)."""
@@ -248,15 +262,17 @@ class Model(nn.Module):
     """
 
     def __init__(self, config: ModelConfig) -> None:
-        """Make the layers; their weights are torch's own until `reset_parameters`."""
+        """Make the layers, and draw their weights unless they are on torch's meta device."""
         super().__init__()
         self.config = config
         sizes, C = block_config(config.block), config.embed_dim
-        self.tokens = nn.Embedding(config.vocabulary, C)
-        self.positions = nn.Embedding(config.context, C) if sizes.positions else None
+        self.tokens = _Embedding(config.vocabulary, C)
+        self.positions = _Embedding(config.context, C) if sizes.positions else None
         self.blocks = nn.ModuleList(Block(config, i) for i in range(len(config.n_head)))
         self.norm = _norm(config)
-        self.head = None if sizes.tied else nn.Linear(C, config.vocabulary, bias=False)
+        self.head = None if sizes.tied else _Linear(C, config.vocabulary, bias=False)
+        if not self.tokens.weight.is_meta:
+            self.reset_parameters()
 
     @classmethod
     def built(
@@ -309,8 +325,7 @@ class Model(nn.Module):
     @torch.no_grad()
     def reset_parameters(self, seed: int = 0) -> None:
         """Draw the weights as GPT-2 does: N(0, 0.02), less by sqrt(2 layers) into the residual."""
-        device = self.tokens.weight.device
-        generator = None if device.type == "meta" else torch.Generator(device).manual_seed(seed)
+        generator = torch.Generator(self.tokens.weight.device).manual_seed(seed)
         into_residual = _INIT_STD / (2 * len(self.blocks)) ** 0.5
         for name, p in self.named_parameters():
             if p.dim() > 1:
