@@ -19,8 +19,8 @@ def environment_card(root: Path = _ROOT) -> dict[str, Any]:
         root: The root of the file system that /proc and /sys are read from.
 
     Returns:
-        System, Python, library versions, CPU model, cores, governor and memory, ready for JSON;
-        None for what the machine does not tell.
+        System, Python, library versions, CPU model, cores, governor, load and memory, ready for
+        JSON; None for what the machine does not tell.
     """
     return {
         "system": f"{platform.system()} {platform.release()}",
@@ -37,6 +37,7 @@ def environment_card(root: Path = _ROOT) -> dict[str, Any]:
             "hypervisor": _line(root / "sys/hypervisor/type")
             or ("yes" if "hypervisor" in (_field(root / "proc/cpuinfo", "flags") or "") else None),
         },
+        "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
         "memory": _field(root / "proc/meminfo", "MemTotal"),
     }
 
