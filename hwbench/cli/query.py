@@ -11,7 +11,7 @@ import typer
 
 from hwbench.cli.options import JsonOption, example, split_names
 from hwbench.cli.output import print_json, print_text, table
-from hwbench.errors import InvalidArchitecture, Unsupported, brief
+from hwbench.errors import InvalidArchitecture, InvalidValue, Unsupported, brief
 
 if TYPE_CHECKING:
     from hwbench.architectures import Architecture, SearchSpace
@@ -47,6 +47,10 @@ def query(
     store: Annotated[
         Path | None, typer.Option(help="A record store; what it holds is shown as measured.")
     ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option(help="Say which layers waste most on each GPU that --device names, and why."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Predict the metrics of an architecture on devices, with an interval for one measurement."""
@@ -57,11 +61,25 @@ def query(
     devices, metrics = split_names(device), split_names(metric)
     predictions = bench.query(architecture, devices, metrics).predictions()
     _refuse_absent(predictions, devices=devices, metrics=metrics)
+    wasted = _explained(architecture, devices) if explain else {}
     if as_json:
         rows = [_row(p, level) for p in predictions]
-        print_json({"arch": architecture.to_dict(), "text": str(architecture), "answers": rows})
+        made = {"arch": architecture.to_dict(), "text": str(architecture), "answers": rows}
+        print_json({**made, "explain": wasted} if explain else made)
     else:
         print_text(_page(architecture, predictions, level))
+        for name, lines in wasted.items():
+            print_text("\n".join((f"\nWhere a forward wastes most on {name}:", *lines)))
+
+
+def _explained(architecture: Architecture, devices: list[str] | None) -> dict[str, list[str]]:
+    """For each device that is named, a line for each kind of layer that wastes most there."""
+    from hwbench.advise import explain
+    from hwbench.devices import canonical
+
+    if devices is None:
+        raise InvalidValue("The option --explain needs --device, whose figures it uses.")
+    return {canonical(name): explain(architecture, canonical(name)) for name in devices}
 
 
 def _refuse_absent(

@@ -247,3 +247,12 @@ def test_what_a_store_holds_is_shown_as_measured(capsys: Capture) -> None:
     assert row["workload"]["method"] == "synthetic latency"
     (row,) = asked(capsys, *line)["answers"]
     assert row["source"] == "surrogate"
+
+
+def test_explain_says_what_wastes_most_on_each_device_that_is_named(capsys: Capture) -> None:
+    line = ["--space", "s", "--arch", "random", "--metric", "latency", "--explain"]
+    found = asked(capsys, *line, "--device", "h100,a40")["explain"]
+    assert list(found) == ["h100", "a40"]
+    assert all(text.startswith("layer") for lines in found.values() for text in lines)
+    assert "needs --device" in refused(capsys, *line)
+    assert "no peak figures" in refused(capsys, *line, "--device", "cpu_xeon_gold")
