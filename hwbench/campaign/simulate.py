@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from hwbench.campaign.plan import CANDIDATES, DESIGNED_SHARE, d_optimal
 from hwbench.encode import Features
 from hwbench.records import Observations
-from hwbench.surrogate.fit import Measurements, Settings, fit_surrogate
+from hwbench.surrogate.fit import Measurements, fit_surrogate
+from hwbench.surrogate.settings import Settings
 
 TESTED = 1000
 """Architectures that everything is scored on."""

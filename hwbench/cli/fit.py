@@ -33,8 +33,8 @@ def fit(
     versions are not fitted again.
     """
     from hwbench.records import Store
-    from hwbench.surrogate.fit import Settings
     from hwbench.surrogate.fit_all import fit_all, tasks
+    from hwbench.surrogate.settings import Settings
 
     opened = Store.open(store)
     names = (split_names(given) for given in (space, device, metric))

@@ -8,7 +8,7 @@ a base that was fitted without it (the jackknife; Barber, Candes, Ramdas and Tib
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,11 @@ from hwbench.metrics import metric as metric_of
 from hwbench.records import Observations
 from hwbench.records.split import texts
 from hwbench.surrogate.base import Base, fit_layer_cost, fit_position_ridge
+from hwbench.surrogate.boosting import fit_correction, train
 from hwbench.surrogate.calibration import FEWEST_OF_A_GROUP, fit_calibration
 from hwbench.surrogate.drift import NO_DRIFT, DriftModel, fit_drift
 from hwbench.surrogate.quantiles import normal_scores, score_of
+from hwbench.surrogate.settings import Settings
 from hwbench.surrogate.surrogate import Booster, Components, Spread, Surrogate
 from hwbench.surrogate.transform import Transform, transform
 
@@ -94,43 +96,6 @@ class Measurements:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How surrogates are fitted; a card holds it, so that a fit can be repeated.
-
-    Attributes:
-        levels: The levels that the spread models.
-        shrink: The ridge on the difference between a base's two bias tables, in observations.
-        correction_rounds: Trees of the location's correction.
-        correction_depth: Their depth.
-        correction_least: Fewest training architectures in a leaf of them.
-        spread_rounds: Trees of the spread at each level.
-        spread_depth: Their depth.
-        spread_least: Fewest training architectures in a leaf of them.
-        learning_rate: Of both boosters.
-        repeats: Repeats of an architecture that the spread is fitted on, drawn by the seed.
-        fewest: Training architectures below which no booster is fitted.
-        seed: Of every draw in a fit.
-    """
-
-    levels: tuple[float, ...] = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
-    shrink: float = 1.0
-    correction_rounds: int = 60
-    correction_depth: int = 4
-    correction_least: int = 50
-    spread_rounds: int = 20
-    spread_depth: int = 2
-    spread_least: int = 100
-    learning_rate: float = 0.1
-    repeats: int = 8
-    fewest: int = 1000
-    seed: int = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """All settings by name, ready for JSON."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
     """A fitted surrogate, and how its training sessions drift.
@@ -182,9 +147,8 @@ def fit_surrogate(
         location = _left_out(seen, known, twice, line - shift, location, scale, quality, settings)
     correction = None
     if boosted:
-        correction = _fit_correction(
-            seen.table.take(known), (line - shift - location)[known], settings
-        )
+        level = (line - location)[known]
+        correction = fit_correction(seen.table.take(known), level - shift[known], level, settings)
         location = location + correction.predict(features)[:, 0]
     residuals = scale.forward(seen.values) - location[:, None]
     spread = _fit_spread(seen.table, residuals, width, known, boosted, settings)
@@ -306,24 +270,6 @@ def _left_out(
     return found
 
 
-def _fit_correction(table: ArchitectureTable, target: Floats, settings: Settings) -> Booster:
-    made = encoder("layer-positions")
-    parameters = {
-        "objective": "reg:absoluteerror",
-        "max_depth": settings.correction_depth,
-        "min_child_weight": settings.correction_least,
-        "colsample_bynode": 0.5,
-        "base_score": 0.0,
-    }
-    model = _train(
-        parameters,
-        xgboost.DMatrix(made.encode(table), target),
-        settings.correction_rounds,
-        settings,
-    )
-    return Booster(model, made)
-
-
 def _fit_spread(
     table: ArchitectureTable,
     residuals: Floats,
@@ -359,7 +305,7 @@ def _fit_spread(
             "min_child_weight": settings.spread_least * repeats,
             "base_score": 0.0,
         }
-        booster = Booster(_train(parameters, data, settings.spread_rounds, settings), made)
+        booster = Booster(train(parameters, data, settings.spread_rounds, settings), made)
     return Spread(scores, scale, knots, tails, booster)
 
 
@@ -376,19 +322,6 @@ def _some_repeats(values: Floats, settings: Settings) -> Floats:
         return values
     order = np.random.default_rng(settings.seed).random((n, repeats)).argsort(axis=1)
     return np.take_along_axis(values, order[:, : settings.repeats], axis=1)
-
-
-def _train(
-    parameters: dict[str, Any], data: xgboost.DMatrix, rounds: int, settings: Settings
-) -> xgboost.Booster:
-    fixed = {
-        "tree_method": "hist",
-        "learning_rate": settings.learning_rate,
-        "seed": settings.seed,
-        "nthread": 1,
-        "device": "cpu",
-    }
-    return xgboost.train({**fixed, **parameters}, data, rounds)
 
 
 def _components(

@@ -28,8 +28,9 @@ from hwbench.records import Observations, Store
 from hwbench.records.roles import labels_of_roles
 from hwbench.records.split import CALIBRATE_FRACTION, SALT, TEST_FRACTION, digest, split, texts
 from hwbench.surrogate.artifact import Card, load, read_card, relative_path, save
-from hwbench.surrogate.fit import Fit, Measurements, Settings, drift_of, fit_surrogate
+from hwbench.surrogate.fit import Fit, Measurements, drift_of, fit_surrogate
 from hwbench.surrogate.scores import score
+from hwbench.surrogate.settings import Settings
 
 FEWEST_OF_FULL_EVIDENCE = 1000
 """Artefacts of fewer architectures than this are marked as of low evidence."""

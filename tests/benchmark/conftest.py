@@ -10,8 +10,8 @@ import pytest
 from hwbench import Benchmark, SearchSpace, space
 from hwbench.architectures import ArchitectureTable
 from hwbench.records import Readings, Repeats, Store, StoreWriter
-from hwbench.surrogate.fit import Settings
 from hwbench.surrogate.fit_all import fit_all, tasks
+from hwbench.surrogate.settings import Settings
 from hwbench.workload import Workload
 
 OWN = SearchSpace("own", (64, 128), (2, 3), (1, 2), (2, 4), (True, False))

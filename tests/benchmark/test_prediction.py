@@ -23,8 +23,8 @@ from hwbench.surrogate import Surrogate
 from hwbench.surrogate import surrogate as parts
 from hwbench.surrogate.base import LayerCost
 from hwbench.surrogate.calibration import Calibration
-from hwbench.surrogate.fit import Settings
 from hwbench.surrogate.fit_all import fit_all, tasks
+from hwbench.surrogate.settings import Settings
 from hwbench.surrogate.transform import transform
 from tests.benchmark.conftest import OWN, readings, unique
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import xgboost
 import hwbench
 from hwbench.records import Store
-from hwbench.surrogate.fit import Settings
+from hwbench.surrogate.settings import Settings
 from hwbench.surrogate.fit_all import fit_all, tasks
 
 store, out = Path(sys.argv[1]), Path(sys.argv[2])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hwbench.surrogate.fit import Fit, Measurements, Settings, fit_surrogate
+from hwbench.surrogate.fit import Fit, Measurements, fit_surrogate
+from hwbench.surrogate.settings import Settings
 from tests.surrogate.synthetic import Machine, labels_of, sinusoid, space_s, write_store
 
 BOOSTED = Settings(fewest=100, correction_rounds=10, spread_rounds=5)

@@ -145,6 +145,11 @@ def test_too_few_observations_of_all_do_not_drift() -> None:
     assert fit_drift(noise(9), SESSION, POSITION, WIDTH, few) == NO_DRIFT
 
 
+def test_a_machine_without_any_noise_does_not_drift() -> None:
+    model = fit_drift(np.full(N, 0.2), SESSION, POSITION, WIDTH, KNOWN)
+    assert (model.estimate(np.full(N, 0.2), SESSION, POSITION, WIDTH, KNOWN) == 0).all()
+
+
 def test_inputs_are_not_changed() -> None:
     columns = [noise(10), SESSION.copy(), POSITION.copy(), WIDTH.copy(), KNOWN.copy()]
     for column in columns:

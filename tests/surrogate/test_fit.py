@@ -175,6 +175,21 @@ def test_the_spread_depends_on_the_architecture() -> None:
         assert 0.8 < inside[rows].mean() < 0.97
 
 
+def test_of_many_repeats_the_seed_draws_a_few_for_the_spread() -> None:
+    """A fifth of the repeats gives the widths that all of them give, in a fifth of the time."""
+    measured, labels = Machine(repeat=0.02, repeats=30).measure(space_s(600), 1), labels_of(600)
+    features, levels = Features(space_s(50, seed=9)), np.array([0.05, 0.95])
+    some, same, all_of_them = (
+        fit_surrogate(measured, labels, "latency", replace(BOOSTED, repeats=repeats))
+        for repeats in (6, 6, 30)
+    )
+    found = [f.surrogate.quantiles(features, levels) for f in (some, same, all_of_them)]
+    assert (found[0] == found[1]).all()
+    assert (found[0] != found[2]).any()
+    widths = [np.log(high / low).mean() for low, high in (f.T for f in found)]
+    assert widths[0] == pytest.approx(widths[2], rel=0.05)
+
+
 @pytest.mark.parametrize("settings", [PLAIN, Settings(fewest=100)])
 def test_intervals_hold_single_measurements(settings: Settings) -> None:
     shares = np.array([0.5, 0.8, 0.9, 0.95])

@@ -19,10 +19,11 @@ from hwbench.errors import InvalidStore, InvalidValue, UnknownName
 from hwbench.records import Store, StoreWriter, split
 from hwbench.records.split import digest, texts
 from hwbench.surrogate import Catalogue, artifact, load, read_card
-from hwbench.surrogate.fit import Settings, drift_of
+from hwbench.surrogate.fit import drift_of
 from hwbench.surrogate.fit_all import Task, fit_all, fit_one, held_out, rescore, tasks
 from hwbench.surrogate.reliability import reliability
-from tests.surrogate.synthetic import TINY, WORKLOAD, Machine, draw, readings
+from hwbench.surrogate.settings import Settings
+from tests.surrogate.synthetic import TINY, WORKLOAD, Machine, draw, readings, space_s
 
 SETTINGS = Settings(fewest=100, correction_rounds=3, spread_rounds=3)
 
@@ -86,7 +87,7 @@ def test_the_bytes_are_the_same_in_other_processes(
     script.write_text(f"""
 from pathlib import Path
 from hwbench.records import Store
-from hwbench.surrogate.fit import Settings
+from hwbench.surrogate.settings import Settings
 from hwbench.surrogate.fit_all import fit_all, tasks
 
 if __name__ == "__main__":
@@ -189,6 +190,15 @@ def test_a_store_names_its_tasks(synthetic_store: Path) -> None:
     assert tasks(opened, metrics=["latencies"]) == ALL[:2]
     assert tasks(opened, metrics=["ppl"]) == ALL[2:]
     assert [str(t) for t in ALL[1:]] == ["latency in tiny on h100", "perplexity in tiny"]
+
+
+def test_spaces_are_fitted_apart(store: Path) -> None:
+    writer = StoreWriter.open(store)
+    writer.append(readings(Machine().measure(space_s(3), 1), "h100", "energy"))
+    opened = Store.open(store)
+    own = Task("s", "h100", "energy")
+    assert tasks(opened) == [own, *ALL]
+    assert tasks(opened, spaces=["s"]) == [own]
 
 
 @pytest.mark.parametrize(

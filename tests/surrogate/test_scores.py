@@ -13,8 +13,9 @@ from scipy.stats import norm
 
 from hwbench.encode import Features
 from hwbench.errors import InvalidStore
-from hwbench.surrogate.fit import Fit, Measurements, Settings, fit_surrogate
+from hwbench.surrogate.fit import Fit, Measurements, fit_surrogate
 from hwbench.surrogate.scores import COVERAGES, pinball_losses, score, tau, without_drift
+from hwbench.surrogate.settings import Settings
 from tests.surrogate.synthetic import Machine, labels_of, sinusoid, space_s
 
 Floats = NDArray[np.float64]
