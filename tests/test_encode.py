@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwbench import space, spaces
@@ -70,6 +70,7 @@ def test_an_unknown_encoder_is_refused() -> None:
         encoder("layer-count")
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 999), min_size=1, max_size=6, unique=True))
 def test_choice_index_finds_every_choice(choices: list[int]) -> None:
     column = np.array(choices * 3)

@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ def test_normal_scores_are_those_of_the_standard_library() -> None:
     assert normal_scores(levels) == pytest.approx([NormalDist().inv_cdf(q) for q in levels])
 
 
+@settings(deadline=None)
 @given(functions(), asked)
 def test_score_undoes_quantile(function: tuple[Floats, Floats], scores: Floats) -> None:
     knots, tails = function
@@ -42,6 +43,7 @@ def test_score_undoes_quantile(function: tuple[Floats, Floats], scores: Floats) 
     assert score_of(knots, SCORES, tails, values) == pytest.approx(scores, abs=1e-8)
 
 
+@settings(deadline=None)
 @given(functions(), asked)
 def test_quantiles_never_cross(function: tuple[Floats, Floats], scores: Floats) -> None:
     """At a knot they used to fall by a rounding error."""
@@ -52,6 +54,7 @@ def test_quantiles_never_cross(function: tuple[Floats, Floats], scores: Floats) 
     assert (np.diff(values, axis=1) >= 0).all()
 
 
+@settings(deadline=None)
 @given(functions(), asked)
 def test_agrees_with_a_plain_loop(function: tuple[Floats, Floats], scores: Floats) -> None:
     knots, tails = function

@@ -19,7 +19,7 @@ from tests.surrogate.synthetic import space_s
 levels = st.lists(st.floats(1e-6, 1 - 1e-6), min_size=2, max_size=12)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32), levels)
 def test_quantiles_are_positive_and_never_cross(fit: Fit, seed: int, asked: list[float]) -> None:
     features, rising = Features(ArchitectureTable.of(space("s").sample(5, seed))), np.sort(asked)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hwbench.errors import UnknownName
 from hwbench.surrogate.transform import TRANSFORMS, transform
 
 
+@settings(deadline=None)
 @given(st.sampled_from(sorted(TRANSFORMS)), st.floats(1e-6, 1 - 1e-6))
 def test_inverse_undoes_forward(name: str, value: float) -> None:
     scale = transform(name)
     assert scale.inverse(scale.forward(np.array([value]))) == pytest.approx(value, rel=1e-9)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(sorted(TRANSFORMS)), st.floats(-5, 5))
 def test_slope_is_the_derivative(name: str, line: float) -> None:
     scale, step = transform(name), 1e-6
