@@ -55,7 +55,7 @@ def run(store: Store, out: Path, draws: int) -> None:
             if key not in [(r["device"], r["space"]) for r in rows_of(simulation)]:
                 append(simulation, asdict(simulate(observations, draws=draws)))
             if key not in [(r["device"], r["space"]) for r in rows_of(curves)]:
-                errors = learning_curve(observations, BUDGETS, draws=max(1, draws // 2))
+                errors = learning_curve(observations, BUDGETS, draws=max(1, draws // 3))
                 row = dict(zip(map(str, BUDGETS), errors, strict=True))
                 append(curves, {"device": device, "space": space, **row})
 

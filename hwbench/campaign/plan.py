@@ -216,7 +216,7 @@ def _most_informative(
     free: NDArray[np.intp],
     taken: Sequence[int],
 ) -> int:
-    gain = np.einsum("ij,jk,ik->i", terms, inverse, terms)
+    gain = ((terms @ inverse) * terms).sum(axis=1)
     gain[list(taken)] = -1.0
     return int(free[gain[free].argmax()])
 
