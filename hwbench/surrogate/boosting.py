@@ -82,9 +82,10 @@ def fit_correction(
 
     kept = np.random.default_rng(settings.seed).random(len(level)) < 0.75
     trial = first(kept)
-    if _helps(trial, second(trial, kept), columns, level, Features(table).width, kept):
-        return Booster(second(first(np.ones_like(kept)), np.ones_like(kept)), made)
-    return Booster(first(np.ones_like(kept)), made)
+    helps = _helps(trial, second(trial, kept), columns, level, Features(table).width, kept)
+    everyone = np.ones_like(kept)
+    whole = first(everyone)
+    return Booster(second(whole, everyone) if helps else whole, made)
 
 
 def _helps(

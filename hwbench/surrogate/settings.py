@@ -17,7 +17,7 @@ class Settings:
         correction_depth: Their depth.
         correction_least: Fewest training architectures in a leaf of them.
         level_rounds: Trees that the correction may add for the level, see
-            `hwbench.surrogate.correction`.
+            `hwbench.surrogate.boosting`.
         spread_rounds: Trees of the spread at each level.
         spread_depth: Their depth.
         spread_least: Fewest training architectures in a leaf of them.
