@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from hwbench.architectures import ArchitectureTable
+from hwbench.encode import Features
 from hwbench.records import Store
 from hwbench.records.split import SALT, digest, split
-from hwbench.surrogate import Catalogue, shipped
-from hwbench.surrogate.fit_all import Task, held_out, rescore, tasks
+from hwbench.surrogate import Catalogue, load, shipped
+from hwbench.surrogate.fit_all import Task, fit_one, held_out, rescore, tasks
+from hwbench.surrogate.settings import Settings
 
 pytestmark = pytest.mark.recorded
 
@@ -63,3 +67,20 @@ def test_the_card_names_the_architectures_that_it_held_out(
     assert said["test_architectures"] == len(test)
     assert said["salt"] == SALT
     assert labels.tolist() == split(measured.table).tolist()
+
+
+@pytest.mark.parametrize("task", [SAMPLE[0], Task("l", None, "perplexity")], ids=str)
+def test_the_shipped_artefacts_are_those_of_this_code(
+    recorded_store: Path, catalogue: Catalogue, task: Task, tmp_path: Path
+) -> None:
+    """A change of how surrogates are fitted needs new artefacts: hwbench fit --out surrogates."""
+    shipped_card = catalogue.card(task.space, task.device, task.metric)
+    assert shipped_card is not None
+    fitted = fit_one(recorded_store, tmp_path, task, Settings()).card
+    for key in ("training", "split", "settings", "workload", "space", "unit", "evidence"):
+        assert fitted.values[key] == shipped_card.values[key], key
+    features = Features(ArchitectureTable.of(fitted.search_space.sample(500, seed=0)))
+    levels = np.array([0.05, 0.5, 0.95])
+    # Bytes are the same on the same kind of machine; elsewhere a split of a tree may differ.
+    new, old = (load(card).quantiles(features, levels) for card in (fitted, shipped_card))
+    assert np.quantile(np.abs(new / old - 1), 0.95) < 1e-4
