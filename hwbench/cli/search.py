@@ -20,8 +20,7 @@ def register(app: typer.Typer) -> None:
     """Put the command into the app."""
     app.command(
         epilog=example(
-            "hwbench search --space s --objectives perplexity,latency@h100 --algorithm nsga2 "
-            "--evaluations 1000 --seeds 0-9 --out runs"
+            "hwbench search --space s --objectives perplexity,latency@h100 --seeds 0-9 --out runs"
         )
     )(search)
 

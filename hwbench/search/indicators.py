@@ -80,8 +80,8 @@ def epsilon(normalised: Floats, best: Floats) -> float:
 def regret(volume: float, best: float) -> float:
     """How much of the best known front's hypervolume is missing, as a share of it.
 
-    >>> regret(0.6, 0.8)
-    0.25
+    >>> regret(0.5, 1.0)
+    0.5
     """
     return (best - volume) / best if best > 0 else 0.0
 
