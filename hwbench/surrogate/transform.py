@@ -34,6 +34,10 @@ class Transform:
     allowed: str
     inside: Callable[[Floats], NDArray[np.bool_]]
 
+    def __reduce__(self) -> tuple[Callable[[str], Transform], tuple[str]]:
+        """Travels between processes by its name: its functions cannot."""
+        return transform, (self.name,)
+
 
 def _logit(values: Floats) -> Floats:
     return np.log(values) - np.log1p(-values)

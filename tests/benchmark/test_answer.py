@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 
 import numpy as np
@@ -178,3 +179,13 @@ def test_a_frame_of_only_what_is_absent(bench: Benchmark) -> None:
     assert frame["device"].tolist() == ["h100", "h100"]
     frame = bench.query(bench.space.smallest, metrics="params").to_frame()
     assert frame["device"].tolist() == [None]
+
+
+def test_answers_travel_between_processes(bench: Benchmark, answer: Answer) -> None:
+    """The functions of a transform once could not be pickled."""
+    there = pickle.loads(pickle.dumps(answer))  # noqa: S301
+    for sent, received in zip(answer.predictions(), there.predictions(), strict=True):
+        assert repr(sent) == repr(received)
+    again = pickle.loads(pickle.dumps(bench))  # noqa: S301
+    archs = bench.space.sample(3, 0)
+    assert np.array_equal(again.predict(archs, "h100"), bench.predict(archs, "h100"))
