@@ -407,8 +407,8 @@ def _roots(artifacts: object) -> list[Path]:
     """The folder of one's own artefacts, checked, or nothing."""
     if artifacts is None:
         return []
-    if not isinstance(artifacts, str | Path):
-        raise invalid("artifacts", "Benchmark", "a str, a path or None", artifacts)
+    if not isinstance(artifacts, str | Path) or not str(artifacts) or "\0" in str(artifacts):
+        raise invalid("artifacts", "Benchmark", "the path of a folder or None", artifacts)
     root = Path(artifacts)
     if not any(metric in METRICS for _, _, metric in Catalogue.of(root).cards):
         raise InvalidArtifact(

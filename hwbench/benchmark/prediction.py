@@ -20,6 +20,8 @@ from hwbench.workload import Workload
 Floats = NDArray[np.float64]
 Source = Literal["surrogate", "analytic", "measured"]
 
+_MOST_DRAWN = 10**8  # measurements in one call, most of a gigabyte
+
 # Moments are averages over quantiles: every share between two of these levels is cut in four, so
 # that the tails, where a few measurements lie far out, are looked at as closely as they need.
 _TAIL = np.array([1e-5, 1e-4, 2.5e-4, 5e-4, 0.001, 0.0015, 0.002, 0.0025, 0.005, 0.01, 0.02, 0.03])
@@ -305,13 +307,14 @@ class Prediction:
             In the metric's unit, shape (n,); never beyond the levels that have a finite quantile.
 
         Raises:
-            InvalidValue: `n` is no int >= 0, or `seed` is neither.
+            InvalidValue: `n` is no such int, or `seed` is neither.
             Unsupported: There is no answer.
         """
         count: object = n
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
-            raise invalid("n", "sample", "an int >= 0", n)
-        drawn = generator(seed, "sample").random(int(count))
+        whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+        if not whole or not 0 <= count <= _MOST_DRAWN:  # type: ignore[operator]
+            raise invalid("n", "sample", f"an int from 0 to {_MOST_DRAWN}", n)
+        drawn = generator(seed, "sample").random(int(count))  # type: ignore[call-overload]
         return self._answering.quantiles(np.clip(drawn, *self._answering.support()))
 
     @cached_property

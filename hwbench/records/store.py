@@ -58,8 +58,9 @@ class Store:
         Raises:
             InvalidStore: There is no store, or its `store.toml` is not as it must be.
         """
-        if not isinstance(path, str | Path):
-            raise invalid("path", "Store.open", "a str or a path", path)
+        given: object = path
+        if not isinstance(given, str | Path) or not str(given) or "\0" in str(given):
+            raise invalid("path", "Store.open", "the path of a folder", path)
         folder = Path(path)
         return cls(folder, Manifest.read(folder))
 

@@ -24,7 +24,7 @@ import xgboost
 
 from hwbench.architectures import SearchSpace
 from hwbench.encode import encoder
-from hwbench.errors import HwbenchError, InvalidArtifact
+from hwbench.errors import HwbenchError, InvalidArtifact, brief, invalid
 from hwbench.surrogate.base import base_from_dict
 from hwbench.surrogate.calibration import Calibration
 from hwbench.surrogate.surrogate import Booster, Components, Spread, Surrogate
@@ -189,13 +189,18 @@ def read_card(path: Path) -> Card:
             f"The card {path} must be of format {FORMAT}. Got {values['format']!r}: it was made "
             f"by another version of hwbench; fit it again, or use that version."
         )
-    rest = {k: v for k, v in values.items() if k != "id"}
-    if values.get("id") != _digest(rest):
+    try:
+        found = _digest({k: v for k, v in values.items() if k != "id"})
+    except ValueError:
+        raise InvalidArtifact(f"The card {path} must hold finite numbers alone.") from None
+    if values.get("id") != found:
         raise InvalidArtifact(
             f"The card {path} must have the hash that it names. It was changed after the fit."
         )
     try:
         workload = values["workload"]
+        if values["evidence"] not in ("full", "low"):
+            raise invalid("evidence", "a card", "'full' or 'low'", values["evidence"])
         return Card(
             path,
             values,
@@ -225,7 +230,7 @@ def load(card: Card) -> Surrogate:
         parts = values["components"]
         repeat = None if parts["repeat"] is None else np.asarray(parts["repeat"], np.float64)
         drift, model = (np.asarray(parts[k], np.float64) for k in ("drift", "model"))
-        return Surrogate(
+        made = Surrogate(
             card.search_space,
             transform(values["transform"]),
             base_from_dict(values["base"], card.search_space),
@@ -234,10 +239,35 @@ def load(card: Card) -> Surrogate:
             Calibration.from_dict(values["calibration"]),
             Components(repeat, drift, model),
         )
+        _check_shapes(made)
     except HwbenchError as error:
         raise InvalidArtifact(f"The artefact {card.path} is not usable: {error}") from None
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidArtifact(f"The card {card.path} is incomplete: {error}.") from None
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        # XGBoost adds its stack to what is wrong with a model; the first line says it.
+        reason = brief(str(error).split("\n")[0], limit=200)
+        raise InvalidArtifact(f"The artefact {card.path} is damaged: {reason}.") from None
+    return made
+
+
+def _check_shapes(made: Surrogate) -> None:
+    """What stands once for each width must do so, or one would be answered by another."""
+    widths, levels = len(made.search_space.embed_dim), len(made.spread.scores)
+    found = {
+        "spread's scale": (made.spread.scale, (widths,)),
+        "spread's knots": (made.spread.knots, (widths, levels)),
+        "spread's tails": (made.spread.tails, (widths, 2)),
+        "components' drift": (made.components.drift, (widths,)),
+        "components' model": (made.components.model, (widths,)),
+    }
+    if made.components.repeat is not None:
+        found["components' repeat"] = (made.components.repeat, (widths,))
+    for name, (values, shape) in found.items():
+        if values.shape != shape:
+            raise InvalidArtifact(f"Its {name} must have shape {shape}. Got {values.shape}.")
+    if len(made.calibration.levels) != widths:
+        raise InvalidArtifact(
+            f"Its calibration must have {widths} groups. Got {len(made.calibration.levels)}."
+        )
 
 
 def _booster(card: Card, part: str) -> Booster | None:

@@ -66,9 +66,9 @@ def test_an_artefact_of_another_space_of_that_name_is_refused(artifacts: Path) -
         bench.query(turned.smallest)
 
 
-@pytest.mark.parametrize("given", [3, ["surrogates"], b"surrogates", True])
+@pytest.mark.parametrize("given", [3, ["surrogates"], b"surrogates", True, "", "\0"])
 def test_artifacts_are_given_by_a_path(given: object) -> None:
-    with pytest.raises(InvalidValue, match="'artifacts' parameter of Benchmark must be a str, a"):
+    with pytest.raises(InvalidValue, match="'artifacts' parameter of Benchmark must be the path"):
         Benchmark("s", artifacts=given)  # type: ignore[arg-type]
 
 

@@ -207,9 +207,9 @@ def test_a_level_outside_the_unit_interval_is_refused(level: object) -> None:
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("n", [-1, 2.0, "2", None, True, math.nan])
+@pytest.mark.parametrize("n", [-1, 2.0, "2", None, True, math.nan, 10**30])
 def test_a_number_of_samples_is_an_int(n: object) -> None:
-    with pytest.raises(InvalidValue, match="'n' parameter of sample must be an int >= 0"):
+    with pytest.raises(InvalidValue, match="'n' parameter of sample must be an int from 0"):
         lognormal().sample(n, 0)  # type: ignore[arg-type]
 
 

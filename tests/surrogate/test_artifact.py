@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -160,6 +161,49 @@ def test_a_truncated_card_is_refused(path: Path) -> None:
         path.write_bytes(content[: int(share * len(content))])
         message = refusal(lambda: read_card(path))
         assert message.startswith(f"The card {path} is not JSON")
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e999", "-Infinity"])
+def test_a_number_that_is_not_finite_is_refused(path: Path, number: str) -> None:
+    values = json.loads(path.read_text())
+    values["base"]["floor"] = "HERE"
+    path.write_text(json.dumps(values).replace('"HERE"', number))
+    assert refusal(lambda: read_card(path)).endswith("must hold finite numbers alone.")
+
+
+@pytest.mark.parametrize("part", ["base", "boosters", "spread", "calibration", "components"])
+@pytest.mark.parametrize("value", [5, [], None, {}, "text"])
+def test_a_part_of_the_wrong_kind_is_refused(path: Path, part: str, value: object) -> None:
+    rewrite(path, lambda values: values.update({part: value}))
+    if (part, value) != ("boosters", {}):  # then it has none
+        assert str(path) in refusal(lambda: load(read_card(path)))
+
+
+@pytest.mark.parametrize(
+    "part, name",
+    [("spread", n) for n in ("scale", "knots", "tails")]
+    + [("components", n) for n in ("drift", "repeat")],
+)
+@pytest.mark.parametrize("value", [5, [], [1.0]])
+def test_a_part_of_the_wrong_shape_is_refused(
+    path: Path, part: str, name: str, value: object
+) -> None:
+    rewrite(path, lambda values: values[part].update({name: value}))
+    assert f"Its {part}" in refusal(lambda: load(read_card(path)))
+
+
+def test_evidence_of_another_kind_is_refused(path: Path) -> None:
+    rewrite(path, lambda values: values.update(evidence=5))
+    assert "'evidence'" in refusal(lambda: read_card(path))
+
+
+def test_a_broken_booster_whose_hash_fits_is_refused_in_one_line(path: Path) -> None:
+    file = path.with_name("latency.spread.ubj")
+    content = file.read_bytes()[:200]
+    file.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    rewrite(path, lambda values: values["boosters"]["spread"].update(sha256=digest))
+    assert str(path) in refusal(lambda: load(read_card(path)))
 
 
 @pytest.mark.parametrize("content", [b"[]", b'"text"', b"{}", b'{"id": 3}', b"3", b"null"])
