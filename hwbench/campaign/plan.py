@@ -26,7 +26,7 @@ ROLES = ("designed", "random", "test")
 DESIGNED_SHARE = 44 / 64
 """Share of a budget that is designed; the rest is drawn uniformly."""
 
-CANDIDATES = 300
+CANDIDATES = 700
 """Uniform draws that a design is chosen among."""
 
 _EXCHANGES = 3

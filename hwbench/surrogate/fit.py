@@ -8,7 +8,7 @@ a base that was fitted without it (the jackknife; Barber, Candes, Ramdas and Tib
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from hwbench.surrogate.calibration import FEWEST_OF_A_GROUP, fit_calibration
 from hwbench.surrogate.drift import NO_DRIFT, DriftModel, fit_drift
 from hwbench.surrogate.quantiles import normal_scores, score_of
 from hwbench.surrogate.settings import Settings
+from hwbench.surrogate.shrinkage import choose_shrink
 from hwbench.surrogate.surrogate import Booster, Components, Spread, Surrogate
 from hwbench.surrogate.transform import Transform, transform
 
@@ -138,10 +139,15 @@ def fit_surrogate(
     features = Features(seen.table)
     line, width = scale.forward(seen.medians), features.width
 
+    twice = known & held
+    if twice.any() and not quality:
+        own = scale.inverse(line[known])
+        settings = replace(
+            settings, shrink=choose_shrink(seen.table.take(known), own, settings.seed)
+        )
     base, drift = _fit_base(seen, known, line, width, scale, quality, settings)
     location = base.location(features)
     shift = drift.estimate(line - location, seen.session, seen.position, width, known)
-    twice = known & held
     boosted = int(known.sum()) >= settings.fewest and not twice.any()
     if twice.any():
         location = _left_out(seen, known, twice, line - shift, location, scale, quality, settings)
