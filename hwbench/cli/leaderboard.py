@@ -58,15 +58,20 @@ def fronts(
         compute_winners(found, jobs=jobs, advance=advance)
 
 
-def run(suite: Folder, jobs: Jobs = 1) -> None:
+def run(
+    suite: Folder,
+    part: Annotated[str | None, typer.Option(help="Only this part of the suite.")] = None,
+    jobs: Jobs = 1,
+) -> None:
     """Run every optimiser on every task of the suite; what is there is not run again."""
     from hwbench.leaderboard import read_suite
     from hwbench.leaderboard.results import run_suite
 
     found = read_suite(suite)
-    total = sum(len(part.tasks()) * len(part.algorithms) for part in found.parts)
+    parts = found.parts if part is None else (found.part(part),)
+    total = sum(len(one.tasks()) * len(one.algorithms) for one in parts)
     with progress("running", total=total) as advance:
-        run_suite(found, jobs=jobs, advance=advance)
+        run_suite(found, jobs=jobs, advance=advance, parts=parts)
 
 
 def build(

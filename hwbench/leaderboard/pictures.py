@@ -263,10 +263,11 @@ def save(figure: Figure, path: Path) -> list[Path]:
         path: Where to write, without a suffix.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    vector = svg(figure).encode()  # first: drawing at another resolution moves the layout
     png = io.BytesIO()
     figure.savefig(png, format="png", dpi=150)
     written = []
-    for suffix, content in ((".png", png.getvalue()), (".svg", svg(figure).encode())):
+    for suffix, content in ((".png", png.getvalue()), (".svg", vector)):
         target = path.with_name(path.name + suffix)
         beside = target.with_name(f".{target.name}.partial")
         beside.write_bytes(content)

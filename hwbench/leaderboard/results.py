@@ -201,11 +201,14 @@ def _compute_front(suite: Suite, task: Task) -> None:
     write_front(found, suite.folder / "fronts")
 
 
-def run_suite(suite: Suite, *, jobs: int, advance: Advance) -> None:
+def run_suite(
+    suite: Suite, *, jobs: int, advance: Advance, parts: Sequence[Part] | None = None
+) -> None:
     """Run every optimiser on every task of a suite; what is there already is not run again.
 
     Args:
         suite: The suite, whose best known fronts are there.
+        parts: Only these parts.
         jobs: Processes.
         advance: Called for each optimiser and task done.
 
@@ -213,7 +216,7 @@ def run_suite(suite: Suite, *, jobs: int, advance: Advance) -> None:
         InvalidValue: A best known front is missing, or was made with other artefacts.
     """
     waiting = []
-    for part in suite.parts:
+    for part in suite.parts if parts is None else parts:
         for task in part.tasks():
             best = front_of(suite, task)
             check_pins(best, _pins(task))

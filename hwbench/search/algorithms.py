@@ -64,7 +64,7 @@ _ALL = (
         "bo-linear",
         "BO, linear scalarisation",
         "bayesian",
-        "ScalarisedBO",
+        "LinearBO",
         model_based=True,
         extra="bayes",
     ),

@@ -73,7 +73,7 @@ def best_front(
         evaluator: The task, without noise.
         evaluations: Of each of the two runs.
         rounds: How many rounds of neighbours at most.
-        known: A front of the same task and artefacts to be joined; one of others is ignored.
+        known: A front of the same objectives to be joined, its architectures evaluated anew.
 
     Returns:
         The front.
@@ -84,7 +84,7 @@ def best_front(
     kept = _Archive(evaluator, coding)
     ends = [task.search_space.smallest, task.search_space.largest]
     kept.add(coding.genomes(ArchitectureTable.of(ends)))
-    if known is not None and known.artifacts == evaluator.pins and known.texts:
+    if known is not None and known.texts:
         archs = [Architecture.parse(t, task.search_space) for t in known.texts]
         kept.add(coding.genomes(ArchitectureTable.of(archs)))
     for name in _ALGORITHMS:
@@ -107,6 +107,8 @@ def best_front(
         f"{' and '.join(_ALGORITHMS)} with {evaluations} evaluations each, then at most {rounds} "
         f"rounds of neighbours"
     )
+    if known is not None:
+        made_by += ", joined with the front that was known"
     names = texts(coding.table(kept.genomes[order]))
     values = kept.costs[order] * task.signs
     return _front(task, evaluator.pins, Frame(ideal, reference), names, values, made_by)
