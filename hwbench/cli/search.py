@@ -107,12 +107,10 @@ def _evaluator(
 
 
 def _one(evaluator: Evaluator, run: Run, out: Path) -> dict[str, Any]:
-    from hwbench.search import read
-    from hwbench.search import run as carry_out
-    from hwbench.search.run import summary
+    from hwbench.search.run import kept, summary
 
-    path = carry_out(evaluator, run, out)
-    return {**summary(read(path)), "file": str(path)}
+    path, found = kept(evaluator, run, out)
+    return {**summary(found), "file": str(path)}
 
 
 def _afresh(*arguments: Any) -> dict[str, Any]:

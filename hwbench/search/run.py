@@ -18,7 +18,7 @@ from hwbench.search.algorithms import algorithm
 from hwbench.search.coding import texts
 from hwbench.search.optimiser import Floats, Optimiser, Setting, front
 from hwbench.search.task import Evaluator
-from hwbench.search.trajectory import Header, Trajectory, read_partial, rows
+from hwbench.search.trajectory import Header, Trajectory, read, read_partial, rows
 
 Make = Callable[[Setting], Optimiser]
 
@@ -104,6 +104,11 @@ def _beside(path: Path) -> Path:
 
 
 def run(evaluator: Evaluator, what: Run, folder: str | Path) -> Path:
+    """Carry a run out into a folder: `kept`, of which this gives the file alone."""
+    return kept(evaluator, what, folder)[0]
+
+
+def kept(evaluator: Evaluator, what: Run, folder: str | Path) -> tuple[Path, Trajectory]:
     """Carry a run out into a folder, or go on with it, or leave it where it is complete.
 
     Args:
@@ -113,7 +118,7 @@ def run(evaluator: Evaluator, what: Run, folder: str | Path) -> Path:
             place under a name that begins with a dot.
 
     Returns:
-        The file.
+        The file, and what it holds.
 
     Raises:
         InvalidValue: The folder holds another run's file, or an optimiser of one's own proposes
@@ -124,18 +129,20 @@ def run(evaluator: Evaluator, what: Run, folder: str | Path) -> Path:
     path, partial = folder / what.file, _beside(folder / what.file)
     check_folder(folder, [what], evaluator)
     if path.exists():
-        return path
+        return path, read(path)
     folder.mkdir(parents=True, exist_ok=True)
     header = what.header(evaluator)
     known = read_partial(partial) if partial.exists() else None
     if known is not None and not known.texts:
         known = None
+    parts = []
     with partial.open("w", encoding="utf-8") as file:
         file.write(f"{header.line()}\n")
         for names, first, values, violations in _steps(evaluator, what, known):
             file.write(rows(first, names, values, violations))
             file.flush()
-    return partial.replace(path)
+            parts.append((names, first, values, violations))
+    return partial.replace(path), _joined(header, parts)
 
 
 def trajectory(evaluator: Evaluator, what: Run) -> Trajectory:
@@ -148,9 +155,12 @@ def trajectory(evaluator: Evaluator, what: Run) -> Trajectory:
     Returns:
         What the file would hold.
     """
-    parts = list(_steps(evaluator, what, None))
+    return _joined(what.header(evaluator), list(_steps(evaluator, what, None)))
+
+
+def _joined(header: Header, parts: list[Any]) -> Trajectory:
     return Trajectory(
-        what.header(evaluator),
+        header,
         [name for names, *_ in parts for name in names],
         np.concatenate([values for _, _, values, _ in parts]),
         np.concatenate([violations for *_, violations in parts]),
