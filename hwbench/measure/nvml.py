@@ -134,14 +134,26 @@ class NvmlDevice:
         return float(self._ask("nvmlDeviceGetTotalEnergyConsumption")) / 1e3
 
     def power_w(self) -> float:
-        """What the device draws now.
+        """What the device draws now, at this moment where it says so.
 
         Raises:
             Unsupported: The device does not say.
         """
         if self.mig:
             raise Unsupported("nvml: the power reading is of the whole card, not of a MIG part")
-        return float(self._ask("nvmlDeviceGetPowerUsage")) / 1e3
+        instant = self._instant_mw()
+        return (instant if instant is not None else self._ask("nvmlDeviceGetPowerUsage")) / 1e3
+
+    def _instant_mw(self) -> int | None:
+        """Power at this moment: from Ampere on, the plain reading is an average over a second."""
+        library = self._library
+        try:
+            (field,) = library.nvmlDeviceGetFieldValues(
+                self._handle, [library.NVML_FI_DEV_POWER_INSTANT]
+            )
+        except (library.NVMLError, AttributeError):
+            return None
+        return int(field.value.uiVal) if field.nvmlReturn == 0 else None
 
     def state(self) -> DeviceState:
         """Clocks, temperature and throttling; None for what the device does not say."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -39,6 +40,7 @@ class FakeGpu:
         step_s: float = 0.1,
         counter: bool = True,
         power: bool = True,
+        instant: bool = False,
         parts: tuple[FakeGpu, ...] = (),
         throttle: int = 0,
     ) -> None:
@@ -48,6 +50,7 @@ class FakeGpu:
         self.step_s = step_s
         self.counter = counter
         self.power = power
+        self.instant = instant
         self.parts = parts
         self.throttle = throttle
         self.reset_at_s: float | None = None
@@ -71,6 +74,7 @@ class FakeNvml:
     NVML_CLOCK_SM = 1
     NVML_CLOCK_MEM = 2
     NVML_TEMPERATURE_GPU = 0
+    NVML_FI_DEV_POWER_INSTANT = 186
 
     def __init__(self, *gpus: FakeGpu, driver: bool = True) -> None:
         self.gpus = gpus
@@ -126,7 +130,17 @@ class FakeNvml:
     def nvmlDeviceGetPowerUsage(self, gpu: FakeGpu) -> int:  # noqa: N802
         if not gpu.power:
             raise FakeError("Not Supported")
-        return round(gpu.power_w(gpu.clock.now_s) * 1e3)
+        now = gpu.clock.now_s  # an average over the last second
+        return round(sum(gpu.power_w(now - i / 50) for i in range(50)) / 50 * 1e3)
+
+    def nvmlDeviceGetFieldValues(  # noqa: N802
+        self, gpu: FakeGpu, fields: list[int]
+    ) -> list[SimpleNamespace]:
+        assert fields == [self.NVML_FI_DEV_POWER_INSTANT]
+        if not gpu.instant:
+            return [SimpleNamespace(nvmlReturn=3, value=SimpleNamespace(uiVal=0))]
+        power_mw = round(gpu.power_w(gpu.clock.now_s) * 1e3)
+        return [SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(uiVal=power_mw))]
 
     def nvmlDeviceGetEnforcedPowerLimit(self, gpu: FakeGpu) -> int:  # noqa: N802
         return 350_000

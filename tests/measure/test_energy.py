@@ -60,7 +60,9 @@ def test_idle_power_is_taken_off() -> None:
 
 def test_power_is_integrated_where_there_is_no_counter() -> None:
     clock = Clock()
-    gpu = device(clock, counter=False, power_w=lambda at: 100.0 + 50.0 * (at % 0.4 < 0.2))
+    gpu = device(
+        clock, counter=False, instant=True, power_w=lambda at: 100.0 + 50.0 * (at % 0.4 < 0.2)
+    )
     source = nvidia_source(gpu, clock)
     assert isinstance(source, NvmlPower)
     found = EnergyMeter(source, EnergyProtocol(min_window_s=4), clock, threaded=False).window(

@@ -119,3 +119,22 @@ def test_what_a_device_does_not_say_is_none(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delattr(FakeNvml, "nvmlDeviceGetCurrentClocksThrottleReasons")
     found = NvmlDevice.find(FakeNvml(FakeGpu(A, Clock())), 0, None, {}).state()
     assert (found.clock_sm_mhz, found.throttle, found.temperature_c) == (None, None, 61)
+
+
+def test_power_is_of_this_moment_where_the_device_says_so() -> None:
+    clock = Clock()
+    clock.pass_time(10.0)
+
+    def stepped(at: float) -> float:
+        return 300.0 if at >= 9.9 else 100.0
+
+    for instant, power_w in ((True, 300.0), (False, 122.0)):
+        gpu = FakeGpu(A, clock, power_w=stepped, instant=instant)
+        device = NvmlDevice.find(FakeNvml(gpu), 0, None, {})
+        assert device.power_w() == pytest.approx(power_w, abs=3)
+
+
+def test_an_older_library_has_only_the_plain_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(FakeNvml, "NVML_FI_DEV_POWER_INSTANT")
+    gpu = FakeGpu(A, Clock(), instant=True)
+    assert NvmlDevice.find(FakeNvml(gpu), 0, None, {}).power_w() == pytest.approx(200.0)
