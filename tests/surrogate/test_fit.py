@@ -42,7 +42,12 @@ PLAIN = Settings(fewest=10**6)
 
 def written(surrogate: Surrogate, root: Path) -> dict[str, bytes]:
     """The bytes of a surrogate's files."""
-    about = {"device": "h100", "metric": "latency", "workload": WORKLOAD.to_dict()}
+    about = {
+        "device": "h100",
+        "metric": "latency",
+        "workload": WORKLOAD.to_dict(),
+        "evidence": "full",
+    }
     save(root, surrogate, about)
     return {path.name: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
