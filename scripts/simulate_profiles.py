@@ -110,6 +110,8 @@ def draw(out: Path) -> None:
         lines.append((kind, ratio))
     for kind, label in (("tab:blue", "GPUs"), ("tab:orange", "CPUs")):
         own = np.array([ratio for k, ratio in lines if k == kind])
+        if not len(own):
+            continue
         axes.plot(BUDGETS, np.median(own, axis=0), color=kind, lw=2.5, label=f"{label}, median")
     axes.axhline(1, color="black", lw=0.8)
     axes.axvline(64, color="grey", lw=0.8, ls=":")
