@@ -335,10 +335,6 @@ class Catalogue:
         """The metrics with an artefact in a space on a device, or on none."""
         return {m for s, d, m in self.cards if s == space and d == device}
 
-    def spaces(self) -> set[str]:
-        """The spaces with an artefact."""
-        return {s for s, _, _ in self.cards}
-
     def card(self, space: str, device: str | None, metric: str) -> Card | None:
         """An artefact's card, read once a process, or None where there is no such artefact.
 

@@ -33,7 +33,7 @@ def score(fit: Fit, measured: Measurements, labels: NDArray[np.str_]) -> dict[st
         fit: The fit, which has not seen them.
         measured: All observations, those of training too: a test observation's drift is read off
             its training neighbours in the session, never off itself.
-        labels: "train", "calibrate" or "test", shape (n,).
+        labels: "train", "calibrate", "both" or "test", shape (n,).
 
     Returns:
         Scores by name, ready for a card: percentages but for R2 and Kendall's tau; those "by_width"

@@ -149,7 +149,7 @@ class Surrogate:
         """Quantiles in the metric's unit, shape (n, m), rising along each row.
 
         A level that the calibration architectures do not support gives the end of the metric's
-        range: infinity or 0.
+        range: infinity, or 1 for a fraction, above, and 0 below.
         """
         return self.distribution(features).quantiles(levels)
 

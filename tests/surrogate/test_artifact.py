@@ -375,7 +375,6 @@ def test_a_catalogue_knows_what_lies_where(root: Path) -> None:
     assert found.devices("m") == set()
     assert found.metrics("s", "h100") == {"latency"}
     assert found.metrics("s", None) == {"perplexity"}
-    assert found.spaces() == {"s"}
     assert found.card("m", "h100", "latency") is None
 
 
