@@ -212,10 +212,13 @@ _FOLDS = 5
 
 
 def fit_position_ridge(table: ArchitectureTable, transformed: Floats, seed: int) -> PositionRidge:
-    """Fit a `PositionRidge`, its penalty for each width chosen by cross-validation.
+    """Fit a `PositionRidge`, its penalty chosen by cross-validation.
+
+    Every width has coefficients and a penalty of its own. Where one occurs less than ten times, all
+    widths share theirs, and only the intercept is a width's own.
 
     Args:
-        table: The architectures, n of them; every width must occur at least ten times.
+        table: The architectures, n >= 10 of them; every width must occur.
         transformed: What was observed, on the transformed scale, shape (n,).
         seed: Deals the architectures to the folds.
 
@@ -223,30 +226,41 @@ def fit_position_ridge(table: ArchitectureTable, transformed: Floats, seed: int)
         The fitted ridge.
 
     Raises:
-        InvalidStore: A width of the space occurs less than ten times.
+        InvalidStore: There are less than ten, or a width of the space does not occur.
     """
     owner, width = table.search_space, Features(table).width
-    rng = np.random.default_rng(seed)
-    fitted = []
-    for w, d in enumerate(owner.embed_dim):
-        rows = width == w
-        if rows.sum() < 2 * _FOLDS:
+    groups = [width == w for w in range(len(owner.embed_dim))]
+    for d, rows in zip(owner.embed_dim, groups, strict=True):
+        if len(table) < 2 * _FOLDS or not rows.any():
             raise InvalidStore(
-                f"A fit needs {2 * _FOLDS} observations at every embed_dim of space {owner.name}. "
-                f"Got {rows.sum()} at {d}."
+                f"A fit needs {2 * _FOLDS} observations, and some at every embed_dim of space "
+                f"{owner.name}. Got {len(table)}, and {rows.sum()} at {d}."
             )
-        terms, target = position_terms(table.take(rows)), transformed[rows]
-        fold = rng.permutation(len(target)) % _FOLDS
-        errors = np.zeros(len(_PENALTIES))
-        for f in range(_FOLDS):
-            intercept, slopes = _ridge(terms[fold != f], target[fold != f], _PENALTIES)
-            miss = target[fold == f][:, None] - intercept - terms[fold == f] @ slopes
-            errors += np.abs(miss).sum(axis=0)
-        best = _PENALTIES[int(errors.argmin())]
-        intercept, slopes = _ridge(terms, target, (best,))
-        fitted.append((intercept[0], slopes[:, 0], best))
+    rng, terms = np.random.default_rng(seed), position_terms(table)
+    if min(rows.sum() for rows in groups) < 2 * _FOLDS:
+        levels = np.array([transformed[rows].mean() for rows in groups])
+        means = np.stack([terms[rows].mean(axis=0) for rows in groups])
+        _, slopes, best = _fit_ridge(terms - means[width], transformed - levels[width], rng)
+        n = len(groups)
+        return PositionRidge(levels - means @ slopes, np.tile(slopes, (n, 1)), np.full(n, best))
+    fitted = [_fit_ridge(terms[rows], transformed[rows], rng) for rows in groups]
     columns = [np.asarray(column) for column in zip(*fitted, strict=True)]
     return PositionRidge(columns[0], columns[1], columns[2])
+
+
+def _fit_ridge(
+    terms: Floats, target: Floats, rng: np.random.Generator
+) -> tuple[float, Floats, float]:
+    """Intercept, slopes, and the penalty whose cross-validated error is the least."""
+    fold = rng.permutation(len(target)) % _FOLDS
+    errors = np.zeros(len(_PENALTIES))
+    for f in range(_FOLDS):
+        intercept, slopes = _ridge(terms[fold != f], target[fold != f], _PENALTIES)
+        miss = target[fold == f][:, None] - intercept - terms[fold == f] @ slopes
+        errors += np.abs(miss).sum(axis=0)
+    best = _PENALTIES[int(errors.argmin())]
+    intercept, slopes = _ridge(terms, target, (best,))
+    return float(intercept[0]), slopes[:, 0], best
 
 
 def _ridge(terms: Floats, target: Floats, penalties: tuple[float, ...]) -> tuple[Floats, Floats]:

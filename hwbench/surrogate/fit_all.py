@@ -35,6 +35,9 @@ from hwbench.surrogate.settings import Settings
 FEWEST_OF_FULL_EVIDENCE = 1000
 """Artefacts of fewer architectures than this are marked as of low evidence."""
 
+FEWEST_TO_SPARE = 200
+"""Of fewer subnetworks than this, none are kept from a fit of their quality to calibrate with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -186,9 +189,17 @@ def held_out(store: Store, card: Card) -> tuple[Measurements, NDArray[np.str_]]:
 
 
 def _labels(store: Store, task: Task, measured: Measurements) -> NDArray[np.str_]:
-    """What each observation is for: by its role in a profiling campaign, or by the split."""
+    """What each observation is for: by its role in a profiling campaign, or by the split.
+
+    Where so few subnetworks were scored that none can be spared, those that calibrate also train.
+    """
     campaign = store.campaign(task.device, task.space) if task.device is not None else None
-    return split(measured.table) if campaign is None else labels_of_roles(campaign, measured.table)
+    if campaign is not None:
+        return labels_of_roles(campaign, measured.table)
+    labels = split(measured.table)
+    if task.device is None and len(set(texts(measured.table))) < FEWEST_TO_SPARE:
+        labels[labels == "calibrate"] = "both"
+    return labels
 
 
 def rescore(store: Store, card: Card) -> dict[str, Any]:
@@ -270,7 +281,7 @@ def _about(
             "salt": SALT,
             "test": TEST_FRACTION,
             "calibrate": CALIBRATE_FRACTION,
-            **({"campaign": True} if twice else {}),
+            **({"campaign": True} if twice and observations.device else {}),
             "test_architectures": len(set(test)),
             "test_sha256": digest(test),
         },

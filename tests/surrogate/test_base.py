@@ -173,6 +173,28 @@ def test_noise_asks_for_the_largest_penalty_and_a_clear_signal_for_a_small_one()
     assert (clear.penalties <= 1.0).all()
 
 
+def test_where_a_width_is_scarce_all_share_their_slopes() -> None:
+    """45 subnetworks, 9 of one width, could not be fitted at all."""
+    table, fresh = space_s(45, seed=3), space_s(300, seed=4)
+    scarce = Features(table).width == 2
+    kept = np.flatnonzero(~scarce | (np.cumsum(scarce) <= 6))
+    found = fit_position_ridge(table.take(kept), quality(table.take(kept)), seed=0)
+    assert (found.coefficients == found.coefficients[0]).all()
+    assert len(set(found.intercepts)) == 3
+    missed = quality(fresh) - found.location(Features(fresh))
+    assert np.std(missed) < 0.5 * np.std(quality(fresh))
+    single = np.flatnonzero(~scarce | (np.cumsum(scarce) <= 1))
+    fit_position_ridge(table.take(single), quality(table.take(single)), seed=0)
+
+
+@pytest.mark.parametrize("kept", ["few", "no 768"])
+def test_a_ridge_needs_ten_and_every_width(kept: str) -> None:
+    table = space_s(60)
+    rows = np.arange(9) if kept == "few" else np.flatnonzero(Features(table).width != 2)
+    with pytest.raises(InvalidStore, match="A fit needs 10 observations, and some at every emb"):
+        fit_position_ridge(table.take(rows), quality(table.take(rows)), seed=0)
+
+
 def test_the_ridge_is_scikit_learns() -> None:
     rng = np.random.default_rng(8)
     terms, target = rng.random((60, 9)), rng.random(60)
@@ -200,15 +222,6 @@ def test_the_seed_deals_the_folds() -> None:
     line = quality(table) + 0.05 * rng.standard_normal(len(table))
     once, again = (fit_position_ridge(table, line, seed=3).to_dict() for _ in range(2))
     assert once == again
-
-
-def test_every_width_must_be_observed_ten_times() -> None:
-    table = space_s(300)
-    rows = np.flatnonzero(table.embed_dim != 768).tolist()
-    rows += np.flatnonzero(table.embed_dim == 768)[:9].tolist()
-    few = table.take(np.array(rows))
-    with pytest.raises(InvalidStore, match=r"10 observations at every embed_dim .* Got 9 at 768"):
-        fit_position_ridge(few, np.ones(len(few)), seed=0)
 
 
 # Cards

@@ -23,7 +23,15 @@ from hwbench.surrogate.fit import drift_of
 from hwbench.surrogate.fit_all import Task, fit_all, fit_one, held_out, rescore, tasks
 from hwbench.surrogate.reliability import reliability
 from hwbench.surrogate.settings import Settings
-from tests.surrogate.synthetic import TINY, WORKLOAD, Machine, draw, readings, space_s
+from tests.surrogate.synthetic import (
+    TINY,
+    WORKLOAD,
+    Machine,
+    draw,
+    readings,
+    space_s,
+    write_store,
+)
 
 SETTINGS = Settings(fewest=100, correction_rounds=3, spread_rounds=3)
 
@@ -347,3 +355,18 @@ def test_reliability_is_the_share_below_each_quantile(synthetic_store: Path, onc
     assert [r["below"] for r in rows] == sorted(r["below"] for r in rows)
     assert rows[9]["level"] == 0.5
     assert rows[9]["below"] == pytest.approx(0.5, abs=0.15)
+
+
+def test_of_few_subnetworks_those_that_calibrate_train_too(tmp_path: Path) -> None:
+    """A supernet that scored 60 could spare none of them."""
+    store = Store.open(write_store(tmp_path / "store", architectures=60))
+    task = Task("tiny", None, "perplexity")
+    card = fit_one(store.path, tmp_path / "out", task, SETTINGS).card
+    counts = card.values["training"]["observations"]
+    _, labels = held_out(store, card)
+    assert counts["train"] == 60 - counts["test"]
+    assert 0 < counts["calibrate"] < 20
+    assert (labels == "test").sum() == counts["test"] > 0
+    assert "campaign" not in card.values["split"]
+    assert rescore(store, card) == card.values["scores"]
+    assert not fit_one(store.path, tmp_path / "out", task, SETTINGS).fitted
