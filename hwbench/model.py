@@ -339,27 +339,37 @@ class Model(nn.Module):
         """Take over the weights of a Hugging Face `GPT2LMHeadModel` of this shape.
 
         Args:
-            weights: Its state dict; their matrices are stored transposed.
+            weights: Its state dict; their matrices are stored transposed. It is read one weight
+                at a time, so a mapping that opens a file for each needs no room for all.
 
         Raises:
-            InvalidValue: A weight is missing, left over or of another shape, or the block is not
-                gpt2.
+            InvalidValue: A weight is missing, left over, of another shape or not finite, the head
+                is not the token embedding, or the block is not gpt2.
         """
         if self.config.block != "gpt2":
             raise invalid("weights", "load_gpt2", "for a model of block 'gpt2'", self.config.block)
-        given = {k.removeprefix("transformer."): v for k, v in weights.items()}
+        given = {name.removeprefix("transformer."): name for name in weights}
+        # Masks, which old checkpoints hold beside the weights.
         given = {k: v for k, v in given.items() if not k.endswith((".attn.bias", ".masked_bias"))}
-        given.pop("lm_head.weight", None)  # the token embedding again
         for name, p in self.named_parameters():
-            theirs = _gpt2_name(name)
+            theirs = gpt2_name(name)
             if theirs not in given:
                 raise InvalidValue(f"The weights of load_gpt2 must hold {theirs!r}. They do not.")
-            w = given.pop(theirs)
-            w = w.t() if p.dim() == 2 and theirs.startswith("h.") else w
+            w = weights[given.pop(theirs)]
+            w = w.t() if is_transposed(theirs) else w
             if w.shape != p.shape:
                 raise InvalidValue(
                     f"{theirs!r} of load_gpt2 must have the shape {tuple(p.shape)}. "
                     f"Got {tuple(w.shape)} instead."
+                )
+            if not torch.isfinite(w).all():
+                raise InvalidValue(
+                    f"{theirs!r} of load_gpt2 must be finite. It holds a NaN or an infinity."
+                )
+            head = given.pop("lm_head.weight", None) if name == "tokens.weight" else None
+            if head is not None and not torch.equal(weights[head], w):
+                raise InvalidValue(
+                    "'lm_head.weight' of load_gpt2 must be the token embedding again. It is not."
                 )
             p.copy_(w)
         if given:
@@ -420,8 +430,12 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), dim=-1)  # (B, H, T, A)
 
 
-def _gpt2_name(name: str) -> str:
-    """Hugging Face's name of a parameter of a gpt2 model."""
+def gpt2_name(name: str) -> str:
+    """Hugging Face's name of a parameter of a gpt2 model.
+
+    >>> gpt2_name("blocks.0.attention.qkv.weight")
+    'h.0.attn.c_attn.weight'
+    """
     for ours, theirs in (
         ("tokens.", "wte."),
         ("positions.", "wpe."),
@@ -435,3 +449,12 @@ def _gpt2_name(name: str) -> str:
     ):
         name = name.replace(ours, theirs)
     return f"ln_f.{name.removeprefix('norm.')}" if name.startswith("norm.") else name
+
+
+def is_transposed(theirs: str) -> bool:
+    """Whether Hugging Face holds a parameter transposed, as its Conv1D does.
+
+    >>> is_transposed("h.0.attn.c_attn.weight"), is_transposed("wte.weight")
+    (True, False)
+    """
+    return theirs.startswith("h.") and theirs.endswith(".weight") and ".ln_" not in theirs

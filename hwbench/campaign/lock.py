@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from hwbench.errors import InvalidStore
+from hwbench.records import files
 from hwbench.records.schema import CAMPAIGNS
 
 
@@ -14,29 +15,18 @@ from hwbench.records.schema import CAMPAIGNS
 def only_campaign(store: Path) -> Iterator[None]:
     """Hold a store for one campaign.
 
-    The lock is the kernel's, on the folder of campaigns: a process that was killed holds nothing.
-    On a system without `fcntl` nothing is locked.
+    The lock is on the folder of campaigns, so that others may append to the store.
 
     Raises:
         InvalidStore: Another process runs a campaign on the store.
     """
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    import os
-
     folder = store / CAMPAIGNS
     folder.mkdir(exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
+    with ExitStack() as held:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held.enter_context(files.locked(folder, wait=False))
         except BlockingIOError:
             raise InvalidStore(
                 f"Another process measures into {store}; wait for it, or give another store."
             ) from None
         yield
-    finally:
-        os.close(handle)

@@ -85,22 +85,29 @@ def writing(what: Path) -> Iterator[None]:
 
 
 @contextmanager
-def locked(store: Path) -> Iterator[None]:
-    """Hold a store for writing; another writer waits. The lock ends with its process.
+def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold a folder for writing. The lock is the kernel's: a process that ends holds nothing.
 
     On a system without `fcntl` nothing is locked.
+
+    Args:
+        folder: The folder.
+        wait: Whether to wait for another writer.
+
+    Raises:
+        BlockingIOError: Another process holds the folder, and `wait` is False.
     """
     try:
         import fcntl
     except ImportError:
         yield
         return
-    folder = os.open(store, os.O_RDONLY)
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
-        os.close(folder)
+        os.close(handle)
 
 
 @contextmanager

@@ -1,0 +1,36 @@
+"""A supernet that inherits GPT-2 and scores any subnetwork's perplexity.
+
+`Supernet` takes a Hugging Face checkpoint; every architecture of a space is a slice of it. `train`
+trains it, and `perplexity` scores a slice as it would a dense model. The idea of one supernet for
+all architectures of GPT-2's family is HW-GPT-Bench's (arXiv 2405.10299).
+"""
+
+from hwbench.supernet.agreement import Tau, rank_correlation, stratified
+from hwbench.supernet.checkpoint import read_gpt2, write_gpt2
+from hwbench.supernet.perplexity import Perplexity, perplexity
+from hwbench.supernet.quality import record_quality, subnetwork_perplexity
+from hwbench.supernet.settings import TrainSettings
+from hwbench.supernet.slicing import sort_by_importance
+from hwbench.supernet.supernet import Supernet
+from hwbench.supernet.tokens import Data, Tokeniser
+from hwbench.supernet.train import Alone, Subnetworks, train
+
+__all__ = [
+    "Alone",
+    "Data",
+    "Perplexity",
+    "Subnetworks",
+    "Supernet",
+    "Tau",
+    "Tokeniser",
+    "TrainSettings",
+    "perplexity",
+    "rank_correlation",
+    "read_gpt2",
+    "record_quality",
+    "sort_by_importance",
+    "stratified",
+    "subnetwork_perplexity",
+    "train",
+    "write_gpt2",
+]

@@ -1,0 +1,151 @@
+"""Perplexity and accuracy of many subnetworks into a record store, resumable.
+
+The store's `source` says with what the figures were found: checkpoint, data, context and stride. A
+store takes figures of one such protocol only, so that a surrogate is fitted on what compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import torch
+
+from hwbench.architectures import Architecture
+from hwbench.errors import InvalidValue
+from hwbench.records import Readings, Store, StoreWriter
+from hwbench.records.schema import MANIFEST
+from hwbench.supernet.perplexity import Perplexity, perplexity
+from hwbench.supernet.supernet import Supernet
+from hwbench.supernet.tokens import Data
+
+
+def subnetwork_perplexity(
+    supernet: Supernet,
+    arch: Architecture,
+    data: Data,
+    *,
+    context: int,
+    stride: int,
+    batch_size: int = 1,
+    device: torch.device | str = "cpu",
+    progress: Callable[[int], None] = lambda tokens: None,
+) -> Perplexity:
+    """How well a subnetwork predicts a text.
+
+    Args:
+        supernet: The supernet, on `device`.
+        arch: An architecture of its space.
+        data: The text.
+        context: Tokens a window, at most the model's context.
+        stride: Tokens between the beginnings of windows.
+        batch_size: Windows at once; the result does not depend on it.
+        device: Where the supernet is.
+        progress: Called with the number of tokens that were scored since.
+
+    Raises:
+        InvalidArchitecture: The architecture is none of the space.
+        InvalidValue: See `perplexity`; or the context is longer than the model's.
+    """
+    most = supernet.model.config.context
+    if context > most:
+        raise InvalidValue(
+            f"The context must be at most the model's {most} tokens. Got {context} instead."
+        )
+    return perplexity(
+        lambda tokens: supernet(arch, tokens),
+        data,
+        context=context,
+        stride=stride,
+        batch_size=batch_size,
+        device=device,
+        progress=progress,
+    )
+
+
+def source_of(supernet: Supernet, data: Data, context: int, stride: int) -> str:
+    """The protocol in one line, as a store's `source`."""
+    steps = sum(int(run["steps"]) for run in supernet.history)
+    tokeniser = "none" if supernet.tokeniser is None else supernet.tokeniser.sha256[:12]
+    return (
+        f"hwbench supernet: parent {supernet.origin['name']}, {steps} steps, weights "
+        f"{supernet.digest()[:12]}, widths {supernet.widths}, layers {supernet.layers}; data "
+        f"{data.path.name} {data.sha256[:12]}, tokeniser {tokeniser}, context {context}, "
+        f"stride {stride}"
+    )
+
+
+def record_quality(
+    supernet: Supernet,
+    architectures: Iterable[Architecture],
+    data: Data,
+    store: Path,
+    *,
+    context: int,
+    stride: int,
+    batch_size: int = 1,
+    device: torch.device | str = "cpu",
+    progress: Callable[[int], None] = lambda done: None,
+) -> int:
+    """Write perplexity and accuracy of subnetworks into a store, those apart that it has.
+
+    Args:
+        supernet: The supernet, on `device`.
+        architectures: Architectures of its space; duplicates are scored once.
+        data: The text.
+        store: The store's folder; made if it is not there.
+        context: Tokens a window.
+        stride: Tokens between the beginnings of windows.
+        batch_size: Windows at once.
+        device: Where the supernet is.
+        progress: Called with the number of architectures that were done since.
+
+    Returns:
+        How many were scored now.
+
+    Raises:
+        InvalidArchitecture: An architecture is none of the space; nothing is written.
+        InvalidValue: The store holds figures of another protocol; or see `perplexity`.
+        InvalidStore: The store could not be read or written.
+    """
+    wanted = list(dict.fromkeys(architectures))
+    for arch in wanted:
+        supernet.check(arch)
+    source = source_of(supernet, data, context, stride)
+    if not (store / MANIFEST).is_file():
+        StoreWriter.create(store, name=store.resolve().name, source=source, licence="unstated")
+    opened = Store.open(store)
+    if opened.manifest.source != source:
+        raise InvalidValue(
+            f"The store {store} holds figures of another protocol: {opened.manifest.source}. "
+            f"This one is: {source}."
+        )
+    scored = _scored(opened, supernet)
+    writer, missing = StoreWriter.open(store), [a for a in wanted if a not in scored]
+    progress(len(wanted) - len(missing))
+    for at, arch in enumerate(missing, start=len(scored)):
+        found = subnetwork_perplexity(
+            supernet,
+            arch,
+            data,
+            context=context,
+            stride=stride,
+            batch_size=batch_size,
+            device=device,
+        )
+        writer.append(
+            Readings.one(arch, "perplexity", [found.perplexity], position=at),
+            Readings.one(arch, "accuracy", [found.accuracy], position=at),
+        )
+        progress(1)
+    return len(missing)
+
+
+def _scored(store: Store, supernet: Supernet) -> set[Architecture]:
+    """What the store has figures of."""
+    if supernet.space.name not in store.spaces():
+        return set()
+    known = store.quality(supernet.space.name, "perplexity")
+    if known is None:
+        return set()
+    return set(known.table.architectures())
