@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from hwbench.architectures import Architecture, ArchitectureTable, SearchSpace
 from hwbench.cli.output import table
@@ -36,6 +35,7 @@ from hwbench.supernet import (
     Tau,
     Tokeniser,
     TrainSettings,
+    calibration_batches,
     perplexity,
     rank_correlation,
     stratified,
@@ -134,11 +134,9 @@ class Demonstration:
 
     def inherited(self, widths: str, layers: str) -> Supernet:
         """The supernet before its training."""
-        rng, context = np.random.default_rng(SEED), self.size.context
-        starts = rng.integers(0, len(self.tokens) - context, 64)
-        calibration = torch.from_numpy(np.stack([self.tokens[s : s + context] for s in starts]))
+        calibration = calibration_batches(self.tokens, self.size.context, seed=SEED)
         return Supernet.from_pretrained(
-            self.parent(), SPACE, widths=widths, layers=layers, calibration=calibration.split(8)
+            self.parent(), SPACE, widths=widths, layers=layers, calibration=calibration
         )
 
     def trained(self) -> Supernet:

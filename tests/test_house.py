@@ -40,7 +40,7 @@ FLOOR = {GROUND: -1} | {room: floor for floor, rooms in enumerate(FLOORS) for ro
 # no tier names. Packages that are not listed are only checked for cycles.
 ORDER = {
     "cli": (
-        ("options", "output", "progress"),
+        ("architectures", "options", "output", "progress"),
         ("*",),
         ("app",),
         ("manual",),

@@ -10,11 +10,22 @@ from typing import Annotated, Any, cast
 import typer
 from typer.main import get_command
 
-from hwbench.cli import data, evaluate, fit, leaderboard, listing, profile, query, search, shapes
+from hwbench.cli import (
+    data,
+    evaluate,
+    fit,
+    leaderboard,
+    listing,
+    profile,
+    query,
+    search,
+    shapes,
+    supernet,
+)
 from hwbench.cli.output import print_text
 from hwbench.errors import HwbenchError, brief
 
-COMMANDS = (query, listing, data, fit, evaluate, search, leaderboard, profile, shapes)
+COMMANDS = (query, listing, data, fit, evaluate, search, leaderboard, profile, supernet, shapes)
 """The modules that hold the commands, in the order of the help; each has a `register(app)`."""
 
 PROGRAM = "hwbench"

@@ -16,12 +16,12 @@ class Advance(Protocol):
 
 
 @contextmanager
-def progress(description: str, total: int) -> Iterator[Advance]:
+def progress(description: str, total: int | None) -> Iterator[Advance]:
     """Show how far a long work has come, on stderr where that is a terminal.
 
     Args:
         description: What is done, such as "fitting".
-        total: How many steps make the whole.
+        total: How many steps make the whole, or None where nobody knows.
 
     Yields:
         The function to call after each step.

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hwbench.cli.architectures import architecture_of
 from hwbench.cli.options import JsonOption, example, split_names
 from hwbench.cli.output import print_json, print_text, table
-from hwbench.errors import InvalidArchitecture, InvalidValue, Unsupported, brief
+from hwbench.errors import InvalidValue, Unsupported
 
 if TYPE_CHECKING:
-    from hwbench.architectures import Architecture, SearchSpace
+    from hwbench.architectures import Architecture
     from hwbench.benchmark import Prediction
 
 
@@ -57,7 +57,7 @@ def query(
     from hwbench.benchmark import Benchmark
 
     bench = Benchmark(space, artifacts=artifacts, store=store)
-    architecture = _architecture(arch, bench.space, seed)
+    architecture = architecture_of(arch, bench.space, seed)
     devices, metrics = split_names(device), split_names(metric)
     predictions = bench.query(architecture, devices, metrics).predictions()
     _refuse_absent(predictions, devices=devices, metrics=metrics)
@@ -156,20 +156,3 @@ def _gaps(predictions: list[Prediction]) -> list[str]:
         else:
             lines += list(dict.fromkeys(str(p.reason) for p in absent))
     return lines
-
-
-def _architecture(text: str, space: SearchSpace, seed: int) -> Architecture:
-    """The architecture that an option names: drawn, read from a file, or parsed."""
-    from hwbench.architectures import Architecture
-
-    if text == "random":
-        return space.sample(1, seed)[0]
-    if not text.endswith(".json"):
-        return Architecture.parse(text, space)
-    try:
-        content = json.loads(Path(text).read_text("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InvalidArchitecture(f"The file {text} is not JSON: {brief(str(error))}.") from None
-    if isinstance(content, str):
-        return Architecture.parse(content, space)
-    return Architecture.from_dict(content, space)

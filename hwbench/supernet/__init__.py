@@ -7,12 +7,13 @@ all architectures of GPT-2's family is HW-GPT-Bench's (arXiv 2405.10299).
 
 from hwbench.supernet.agreement import Tau, rank_correlation, stratified
 from hwbench.supernet.checkpoint import read_gpt2, write_gpt2
+from hwbench.supernet.describe import describe
 from hwbench.supernet.perplexity import Perplexity, perplexity
 from hwbench.supernet.quality import record_quality, subnetwork_perplexity
 from hwbench.supernet.settings import TrainSettings
 from hwbench.supernet.slicing import sort_by_importance
 from hwbench.supernet.supernet import Supernet
-from hwbench.supernet.tokens import Data, Tokeniser
+from hwbench.supernet.tokens import Data, Tokeniser, calibration_batches
 from hwbench.supernet.train import Alone, Subnetworks, train
 
 __all__ = [
@@ -24,6 +25,8 @@ __all__ = [
     "Tau",
     "Tokeniser",
     "TrainSettings",
+    "calibration_batches",
+    "describe",
     "perplexity",
     "rank_correlation",
     "read_gpt2",

@@ -112,16 +112,9 @@ def record_quality(
     for arch in wanted:
         supernet.check(arch)
     source = source_of(supernet, data, context, stride)
-    if not (store / MANIFEST).is_file():
-        StoreWriter.create(store, name=store.resolve().name, source=source, licence="unstated")
-    opened = Store.open(store)
-    if opened.manifest.source != source:
-        raise InvalidValue(
-            f"The store {store} holds figures of another protocol: {opened.manifest.source}. "
-            f"This one is: {source}."
-        )
-    scored = _scored(opened, supernet)
-    writer, missing = StoreWriter.open(store), [a for a in wanted if a not in scored]
+    there = (store / MANIFEST).is_file()
+    scored = _scored(Store.open(store), supernet, source) if there else set()
+    missing = [a for a in wanted if a not in scored]
     progress(len(wanted) - len(missing))
     for at, arch in enumerate(missing, start=len(scored)):
         found = subnetwork_perplexity(
@@ -133,7 +126,10 @@ def record_quality(
             batch_size=batch_size,
             device=device,
         )
-        writer.append(
+        if not there:  # a store is made once there is something to put into it
+            StoreWriter.create(store, name=store.resolve().name, source=source, licence="unstated")
+            there = True
+        StoreWriter.open(store).append(
             Readings.one(arch, "perplexity", [found.perplexity], position=at),
             Readings.one(arch, "accuracy", [found.accuracy], position=at),
         )
@@ -141,11 +137,18 @@ def record_quality(
     return len(missing)
 
 
-def _scored(store: Store, supernet: Supernet) -> set[Architecture]:
-    """What the store has figures of."""
+def _scored(store: Store, supernet: Supernet, source: str) -> set[Architecture]:
+    """What the store has figures of.
+
+    Raises:
+        InvalidValue: It holds figures of another protocol.
+    """
+    if store.manifest.source != source:
+        raise InvalidValue(
+            f"The store {store.path} holds figures of another protocol: {store.manifest.source}. "
+            f"This one is: {source}."
+        )
     if supernet.space.name not in store.spaces():
         return set()
     known = store.quality(supernet.space.name, "perplexity")
-    if known is None:
-        return set()
-    return set(known.table.architectures())
+    return set() if known is None else set(known.table.architectures())

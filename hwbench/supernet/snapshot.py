@@ -63,7 +63,7 @@ class Snapshot:
         Raises:
             InvalidArtifact: The file is missing, or is not the one that the card names.
         """
-        path = self._checked(part)
+        path = self.checked(part)
         try:
             return load_file(path)
         except (OSError, SafetensorError) as error:
@@ -75,9 +75,14 @@ class Snapshot:
         Raises:
             InvalidArtifact: The file is missing, or is not the one that the card names.
         """
-        return self._checked(part).read_text("utf-8") if part in self.files else None
+        return self.checked(part).read_text("utf-8") if part in self.files else None
 
-    def _checked(self, part: str) -> Path:
+    def checked(self, part: str) -> Path:
+        """The file of a part, its hash compared with the card's.
+
+        Raises:
+            InvalidArtifact: The file is missing, or is not the one that the card names.
+        """
         if part not in self.files:
             raise InvalidArtifact(f"{self.folder / CARD} names no {part}.")
         entry = self.files[part]

@@ -26,7 +26,7 @@ from hwbench.supernet.slicing import (
     sort_by_importance,
 )
 from hwbench.supernet.snapshot import CARD, Snapshot, write_snapshot
-from hwbench.supernet.tokens import Tokeniser
+from hwbench.supernet.tokens import Data, Tokeniser, calibration_batches
 
 _KIND = "supernet"
 _GPT2_SPACES = ("s", "m", "l", "xl")
@@ -90,7 +90,8 @@ class Supernet(nn.Module):
         *,
         widths: str = "prefix",
         layers: str = "prefix",
-        calibration: Iterable[Tensor] | None = None,
+        calibration: Iterable[Tensor] | str | Path | None = None,
+        tokeniser: Tokeniser | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> Supernet:
         """Inherit a Hugging Face checkpoint of GPT-2.
@@ -101,18 +102,20 @@ class Supernet(nn.Module):
                 the checkpoint's size unless given.
             widths: "prefix" or "importance".
             layers: "prefix" or "strided".
-            calibration: Token indices, each (B, T), to sort by; "importance" needs them.
+            calibration: What "importance" sorts by, and needs: token indices, each (B, T), or a
+                data file of which 64 sequences are drawn, the same every time.
+            tokeniser: For text; the checkpoint's own unless given.
             dtype: What the weights are held in.
 
         Raises:
             InvalidValue: There is no checkpoint, the space does not fit inside it or cannot be
-                inferred, or calibration is missing.
+                inferred, or calibration is missing or shorter than the context.
             InvalidArtifact: The checkpoint is damaged, or of another model.
             UnknownName: No such space or strategy.
         """
         folder = checkpoint.locate(path_or_name)
         config = checkpoint.read_config(folder)
-        owner = _inferred(config, folder) if space is None else archs.space(space)
+        owner = inferred_space(config, folder) if space is None else archs.space(space)
         _check_fits(owner, config)
         if widths == "importance" and calibration is None:
             raise InvalidValue("The width strategy 'importance' needs calibration text. Got none.")
@@ -126,10 +129,13 @@ class Supernet(nn.Module):
                 "name": folder.name if Path(path_or_name).is_dir() else str(path_or_name),
                 "files": {name: sha256(folder / name) for name in files},
             },
-            tokeniser=Tokeniser.of_checkpoint(folder),
+            tokeniser=tokeniser or Tokeniser.of_checkpoint(folder),
         )
-        if widths == "importance":
-            sort_by_importance(supernet.model, calibration or ())
+        if widths == "importance" and calibration is not None:
+            if isinstance(calibration, str | Path):
+                data = Data.open(calibration, supernet.tokeniser, config.vocabulary)
+                calibration = calibration_batches(data.tokens(), config.context)
+            sort_by_importance(supernet.model, calibration)
         return supernet
 
     @classmethod
@@ -171,30 +177,43 @@ class Supernet(nn.Module):
         cls,
         path_or_name: str | Path,
         space: str | Path | SearchSpace | None = None,
-        **inherited: Any,
+        *,
+        widths: str | None = None,
+        layers: str | None = None,
+        calibration: Iterable[Tensor] | str | Path | None = None,
+        tokeniser: Tokeniser | None = None,
     ) -> Supernet:
         """Read a supernet, or inherit a checkpoint of GPT-2, by what the folder holds.
 
         Args:
             path_or_name: A folder of either kind, or a name on the hub.
-            space: The architectures of a checkpoint; of a supernet, which has its own, nothing
-                else may be given.
-            inherited: More of what `from_pretrained` takes; strategies must be those that a
-                supernet has.
+            space: The architectures; a supernet has its own, and nothing else may be given.
+            widths: Likewise; of a checkpoint "prefix" unless given.
+            layers: Likewise.
+            calibration: As of `from_pretrained`; a supernet is sorted already.
+            tokeniser: For text; the folder's own unless given.
 
         Raises:
             InvalidValue: The supernet has another space or strategy, and see `from_pretrained`.
             InvalidArtifact: A file is missing or damaged.
         """
         if not (Path(path_or_name) / CARD).is_file():
-            return cls.from_pretrained(path_or_name, space, **inherited)
+            return cls.from_pretrained(
+                path_or_name,
+                space,
+                widths=widths or "prefix",
+                layers=layers or "prefix",
+                calibration=calibration,
+                tokeniser=tokeniser,
+            )
         supernet = cls.load(path_or_name)
         if space is not None and archs.space(space) != supernet.space:
             raise invalid("space", "Supernet.open", f"{supernet.space.name!r}, its own", str(space))
-        for name in ("widths", "layers"):
-            given, own = inherited.get(name, "prefix"), getattr(supernet, name)
-            if given not in ("prefix", own):
+        for name, given in (("widths", widths), ("layers", layers)):
+            own = getattr(supernet, name)
+            if given not in (None, own):
                 raise invalid(name, "Supernet.open", f"{own!r}, the supernet's own", given)
+        supernet.tokeniser = tokeniser or supernet.tokeniser
         return supernet
 
     def card(self) -> dict[str, Any]:
@@ -312,7 +331,16 @@ def _skeleton(config: ModelConfig) -> Model:
         return Model(config)
 
 
-def _inferred(config: ModelConfig, folder: Path) -> SearchSpace:
+def inferred_space(config: ModelConfig, folder: Path) -> SearchSpace:
+    """The space of GPT-2's family that a checkpoint is the largest architecture of.
+
+    Args:
+        config: The checkpoint's sizes; its vocabulary does not matter.
+        folder: Its folder, for the message.
+
+    Raises:
+        InvalidValue: It is of none of them.
+    """
     for name in _GPT2_SPACES:
         owner = archs.space(name)
         if ModelConfig.of(owner.largest, "gpt2", context=config.context) == _standard(config):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -206,6 +207,33 @@ class Data:
                     f"Tokens must be from 0 to {self.vocabulary - 1}. {self.path} holds {wrong}."
                 )
             yield Piece(part, None)
+
+
+def calibration_batches(
+    tokens: NDArray[np.int64], context: int, *, sequences: int = 64, seed: int = 0
+) -> tuple[torch.Tensor, ...]:
+    """Sequences of a text for `sort_by_importance`, the same for a seed.
+
+    Args:
+        tokens: The text, shape (n,).
+        context: Tokens a sequence.
+        sequences: How many; they may overlap.
+        seed: Of the places where they begin.
+
+    Returns:
+        Token indices, each (up to 8, context).
+
+    Raises:
+        InvalidValue: The text has no more tokens than the context.
+    """
+    if len(tokens) <= context:
+        raise InvalidValue(
+            f"Calibration text must hold more tokens than the context of {context}. "
+            f"Got {len(tokens)}."
+        )
+    starts = np.random.default_rng(seed).integers(0, len(tokens) - context, sequences)
+    drawn = tokens[starts[:, None] + np.arange(context)]
+    return tuple(torch.from_numpy(drawn[at : at + 8]) for at in range(0, sequences, 8))
 
 
 def _texts(path: Path) -> Iterator[str]:

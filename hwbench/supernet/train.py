@@ -195,6 +195,8 @@ def train(
             the loss is no longer finite, or the folder holds another run or is in use.
         InvalidArtifact: A checkpoint is damaged or could not be written; the one before remains.
     """
+    if device not in (None, "cpu"):
+        raise invalid("device", "train", "'cpu', or not given", device)
     most = what.model.config.context
     if settings.context > most:
         raise invalid("context", "train", f"at most the model's {most}", settings.context)

@@ -1,0 +1,36 @@
+"""The demonstration's own code, with little of everything, on the text of these docs."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TEXTS = [str(ROOT / name) for name in ("docs/surrogates.md", "docs/search.md", "LICENSE")]
+
+
+def test_the_demonstration_runs_and_goes_on(tmp_path: Path) -> None:
+    work, results = tmp_path / "work", tmp_path / "results"
+    command = [sys.executable, str(ROOT / "scripts/supernet_demo.py"), *TEXTS, "--quick"]
+    command += ["--work", str(work), "--results", str(results)]
+    first = subprocess.run(command, check=True, capture_output=True, text=True)
+    with (results / "subnetworks.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 24
+    assert sum(row["alone"] != "" for row in rows) == 6
+    # Trained, as a slice or alone, every subnetwork predicts better than before.
+    assert all(float(row["supernet"]) < float(row["importance_strided"]) for row in rows)
+    alone = [(float(r["alone"]), float(r["importance_strided"])) for r in rows if r["alone"]]
+    assert all(after < before for after, before in alone)
+    assert (results / "supernet_against_alone.png").stat().st_size > 10_000
+    kept = {p: p.read_bytes() for p in results.glob("*.csv")}
+    (work / "supernet" / "supernet.json").unlink()  # as if it had been interrupted there
+    again = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert {p: p.read_bytes() for p in results.glob("*.csv")} == kept
+    assert _without_seconds(again.stdout) == _without_seconds(first.stdout)
+
+
+def _without_seconds(printed: str) -> str:
+    return printed.split("stage  ")[0]
