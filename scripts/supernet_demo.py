@@ -14,16 +14,18 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from hwbench.architectures import Architecture, ArchitectureTable, SearchSpace
 from hwbench.cli.output import table
-from hwbench.cost import count
 from hwbench.encode import Features
 from hwbench.model import Model, ModelConfig
 from hwbench.supernet import (
@@ -183,6 +185,13 @@ class Demonstration:
         found = surrogate.quantiles(Features(last), np.array([0.5]))[:, 0]
         return rank_correlation(found, scores[cut:], seed=SEED)
 
+    def parameters(self, arch: Architecture) -> int:
+        """Parameters of a subnetwork, with the vocabulary and context that it has here."""
+        size = self.size
+        config = ModelConfig.of(arch, "gpt2", vocabulary=size.vocabulary, context=size.context)
+        with torch.device("meta"):
+            return sum(p.numel() for p in Model(config).parameters())
+
     def _kept(self, name: str, arch: Architecture, score: object) -> float:
         """A score from the work folder, or made and put there."""
         path = self.work / "scores.jsonl"
@@ -217,15 +226,18 @@ def run(demo: Demonstration, results: Path) -> None:
     with clock("fit the surrogate"):
         surrogate = demo.surrogate_tau(after)
     at = [demo.subnetworks.index(a) for a in demo.chosen]
-    params = [count(a, block="gpt2").params for a in demo.subnetworks]
-    few_after, few_params = [after[i] for i in at], [-params[i] for i in at]
-    untrained = before[TRAINED]
+    params = [demo.parameters(a) for a in demo.subnetworks]
+    scores = {
+        "supernet": [after[i] for i in at],
+        "parameter count": [-params[i] for i in at],
+        "slices before training": [before[TRAINED][i] for i in at],
+    }
     taus = {
-        "supernet": rank_correlation(few_after, alone, seed=SEED),
-        "parameter count": rank_correlation(few_params, alone, seed=SEED),
-        "slices before training": rank_correlation([untrained[i] for i in at], alone, seed=SEED),
+        **{k: rank_correlation(v, alone, seed=SEED) for k, v in scores.items()},
         "surrogate on unseen subnetworks": surrogate,
     }
+    widths = [a.embed_dim for a in demo.chosen]
+    alike = {k: among_equals(widths, v, alone) for k, v in scores.items()}
     rows = [
         {
             "architecture": str(a),
@@ -236,14 +248,23 @@ def run(demo: Demonstration, results: Path) -> None:
         }
         for i, a in enumerate(demo.subnetworks)
     ]
-    write(results, rows, taus, {" + ".join(k): float(np.mean(v)) for k, v in before.items()}, clock)
-    picture(results, few_after, alone, taus["supernet"])
+    means = {" + ".join(k): float(np.mean(v)) for k, v in before.items()}
+    write(results, rows, taus, alike, means, clock)
+    picture(results, scores["supernet"], alone, taus["supernet"])
+
+
+def among_equals(groups: Sequence[int], a: Sequence[float], b: Sequence[float]) -> float:
+    """Kendall's tau over the pairs of one group: concordant less discordant, as a share."""
+    pairs = [(i, j) for i, j in combinations(range(len(a)), 2) if groups[i] == groups[j]]
+    signs = [np.sign(a[i] - a[j]) * np.sign(b[i] - b[j]) for i, j in pairs]
+    return float(np.mean(signs)) if signs else math.nan
 
 
 def write(
     results: Path,
     rows: list[dict[str, object]],
     taus: dict[str, Tau],
+    alike: dict[str, float],
     means: dict[str, float],
     clock: _Clock,
 ) -> None:
@@ -257,7 +278,8 @@ def write(
     tables = (
         [
             {"Kendall's tau of": name, "tau": round(t.value, 3), "low": round(t.low, 3),
-             "high": round(t.high, 3), "n": t.n}
+             "high": round(t.high, 3), "n": t.n,
+             "same embed_dim": round(alike[name], 3) if name in alike else None}
             for name, t in taus.items()
         ],
         [{"before training": k, "mean perplexity": round(v, 1)} for k, v in means.items()],

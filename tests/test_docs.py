@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib.metadata
 import importlib.util
 import re
@@ -79,6 +80,24 @@ def test_a_command_s_output_is_regenerated(generator: ModuleType) -> None:
     assert "perplexity" in fresh
     assert "stale" not in fresh
     assert generator.regenerate(fresh) == fresh
+
+
+def pages_with_examples() -> list[Path]:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    return [page for page in pages if "```pycon" in page.read_text("utf-8")]
+
+
+@pytest.mark.parametrize("page", pages_with_examples(), ids=lambda page: page.name)
+def test_python_examples_print_what_they_say(page: Path) -> None:
+    if page.name == "supernet.md":
+        pytest.importorskip("torch", reason="torch is not installed")
+    blocks = re.findall(r"```pycon\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    example = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    said: list[str] = []
+    found = doctest.DocTestRunner(optionflags=flags).run(example, out=said.append)
+    assert found.attempted
+    assert not found.failed, "".join(said)
 
 
 def test_every_command_is_in_the_docs() -> None:
