@@ -20,7 +20,7 @@ import hwbench
 PACKAGE = Path(hwbench.__file__).parent
 
 FLOORS = (
-    ("metrics", "devices", "workload"),
+    ("metrics", "devices", "workload", "processes"),
     ("architectures",),
     ("cost",),
     ("encode", "records", "model"),

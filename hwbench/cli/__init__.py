@@ -17,6 +17,9 @@ def main() -> int:
         The exit status: 0 on success, 2 on a user's mistake, 130 after an interrupt.
     """
     try:
+        from hwbench.processes import start_sooner
+
+        start_sooner()
         from hwbench.cli.app import run
 
         return run(sys.argv[1:])

@@ -82,7 +82,7 @@ def search(
                 rows.append(_one(evaluator, run, out))
                 advance()
         else:
-            from hwbench.search.parallel import shared_out
+            from hwbench.processes import shared_out
 
             arguments = [(*asked, run, out) for run in runs]
             for row in shared_out(_afresh, arguments, jobs):

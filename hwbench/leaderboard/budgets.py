@@ -13,9 +13,9 @@ from hwbench.architectures import Architecture, space
 from hwbench.benchmark import Benchmark
 from hwbench.errors import InvalidValue, Unsupported
 from hwbench.leaderboard.suite import Suite
+from hwbench.processes import shared_out
 from hwbench.search import Evaluator, Task
 from hwbench.search.fronts import BestFront, best_front, front_file, read_front
-from hwbench.search.parallel import shared_out
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Where budgets lie between the least and the greatest value in the space."""

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from hwbench.benchmark import Benchmark
 from hwbench.errors import InvalidValue
 from hwbench.leaderboard.suite import Part, Suite
+from hwbench.processes import shared_out
 from hwbench.search import Evaluator, Run, Task, Trajectory, trajectory
 from hwbench.search.fronts import BestFront, best_front, front_file, read_front, write_front
 from hwbench.search.indicators import of_trajectory
-from hwbench.search.parallel import shared_out
 from hwbench.search.trajectory import rows
 
 Floats = NDArray[np.float64]
