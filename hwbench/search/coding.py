@@ -186,9 +186,18 @@ def texts(table: ArchitectureTable) -> list[str]:
     >>> texts(ArchitectureTable.of(archs)) == [str(a) for a in archs]
     True
     """
-    name = table.search_space.name
-    columns = (table.n_layer, table.embed_dim, table.mlp_ratio, table.n_head, table.bias)
+    s = table.search_space
+    columns = (table.n_layer.tolist(), table.embed_dim.tolist(), table.bias.tolist())
+    layers = (_joined(table.mlp_ratio, s.mlp_ratio), _joined(table.n_head, s.n_head))
     return [
-        f"gpt-{name}-{n}-{d}-{'-'.join(map(str, r[:n]))}-{'-'.join(map(str, h[:n]))}-{b}"
-        for n, d, r, h, b in zip(*(c.tolist() for c in columns), strict=True)
+        f"gpt-{s.name}-{n}-{d}{ratios}{heads}-{b}"
+        for n, d, b, ratios, heads in zip(*columns, *layers, strict=True)
     ]
+
+
+def _joined(values: NDArray[np.int64], choices: tuple[int, ...]) -> list[str]:
+    """Each row's values with a dash before each, up to the first layer that is not there."""
+    known = (0, *sorted(choices))
+    pieces = np.array(["", *(f"-{choice}" for choice in known[1:])], object)
+    joined: list[str] = pieces[np.searchsorted(known, values)].sum(axis=1).tolist()
+    return joined
