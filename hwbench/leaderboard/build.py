@@ -14,6 +14,7 @@ from hwbench.errors import InvalidValue
 from hwbench.leaderboard.budgets import winner_rows
 from hwbench.leaderboard.devices import device_rows
 from hwbench.leaderboard.optimisers import Comparison, compare, optimiser_rows, task_rows
+from hwbench.leaderboard.remarks import remarks
 from hwbench.leaderboard.suite import Suite
 from hwbench.surrogate import Catalogue, report, shipped
 
@@ -66,7 +67,7 @@ def leaderboard(suite: Suite) -> Leaderboard:
     compared = tuple(compare(suite, part) for part in suite.parts)
     optimisers = [row for c in compared for row in optimiser_rows(c, marks_of(c))]
     tables = (
-        Table("optimisers", "Optimisers", _about_optimisers(suite, compared), optimisers),
+        Table("optimisers", "Optimisers", remarks(compared), optimisers),
         Table(
             "tasks",
             "Optimisers, task by task",
@@ -98,36 +99,6 @@ of a space: 1 where two devices order them alike."""
 
 _SURROGATES = """Scores of the artefacts on architectures that their fits have not seen; MAPE, CRPS
 and width in percent of the measured median, coverage in percent."""
-
-
-def _about_optimisers(suite: Suite, compared: Sequence[Comparison]) -> str:
-    about = (
-        "Regret is the share of the best known front's hypervolume that a run's front lacks; ranks "
-        "are by mean regret on each task, 1 is best. Intervals are bootstrapped over seeds, 95%. "
-        "IGD+ and epsilon are of normalised costs. All optimisers are compared after the same "
-        "number of evaluations."
-    )
-    parts = [about]
-    for c in compared:
-        p = c.part
-        slow = [n for n, row in zip(c.names, _below(c), strict=True) if row is False]
-        line = (
-            f"**{p.name}**: {len(c.tasks)} tasks ({len(p.spaces)} spaces, {len(p.devices)} "
-            f"devices, {len(p.objectives)} sets of objectives), {p.seeds} seeds, {p.evaluations} "
-            f"evaluations."
-        )
-        if slow:
-            line += f" Not below random search at the end: {', '.join(slow)}."
-        if c.incomplete:
-            line += f" Not compared, for runs are missing: {', '.join(c.incomplete)}."
-        parts.append(line)
-    return "\n\n".join(parts)
-
-
-def _below(c: Comparison) -> Sequence[Any]:
-    last = optimiser_rows(c, [c.at[-1]])
-    found = {row["algorithm"]: row["below_random"] for row in last}
-    return [found[name] for name in c.names]
 
 
 def rounded(value: Any) -> Any:

@@ -51,38 +51,51 @@ class Comparison:
         found: Floats = _ranks(self.regret[..., k].mean(axis=2)).mean(axis=1)
         return found
 
-    @cached_property
-    def _resampled(self) -> dict[int, tuple[Floats, Floats]]:
-        return {}
+    def rank_interval(self, k: int) -> Floats:
+        """The bootstrap interval of each mean rank at a mark, shape (n, 2)."""
+        return _ends(_ranks(self._resampled(k)).mean(axis=2))
 
-    def intervals(self, k: int) -> tuple[Floats, Floats]:
-        """Bootstrap intervals of mean regret and mean rank at a mark, each of shape (n, 2).
+    def regret_interval(self, k: int) -> Floats:
+        """The bootstrap interval of each mean regret at a mark, shape (n, 2)."""
+        return _ends(self._resampled(k).mean(axis=2))
 
-        Seeds are drawn anew within every task, tasks are kept: the suite's tasks are fixed.
+    def excess(self, other: str, k: int) -> tuple[Floats, Floats]:
+        """How far each mean regret lies above that of another optimiser at a mark.
+
+        Returns:
+            The differences, shape (n,), and their bootstrap intervals, shape (n, 2).
         """
-        if k not in self._resampled:
-            self._resampled[k] = self._resample(k)
-        return self._resampled[k]
+        i = self.names.index(other)
+        means, drawn = self.regret[..., k].mean(axis=(1, 2)), self._resampled(k).mean(axis=2)
+        return means - means[i], _ends(drawn - drawn[:, [i]])
 
-    def _resample(self, k: int) -> tuple[Floats, Floats]:
-        rng = np.random.default_rng(0)
-        values = self.regret[..., k]
-        _, m, seeds = values.shape
-        drawn = rng.integers(seeds, size=(RESAMPLES, m, seeds))
-        means = np.stack(
-            [values[:, np.arange(m)[:, None], one].mean(axis=2) for one in drawn]
-        )  # (resamples, n, m)
-        ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-        ranks = np.stack([_ranks(one).mean(axis=1) for one in means])
-        return (
-            np.quantile(means.mean(axis=2), ends, axis=0).T,
-            np.quantile(ranks, ends, axis=0).T,
-        )
+    def _resampled(self, k: int) -> Floats:
+        """Mean regrets over seeds drawn anew, shape (RESAMPLES, n, m).
+
+        Seeds are drawn within every task, tasks are kept: the suite's tasks are fixed.
+        """
+        if k not in self._drawn:
+            values = self.regret[..., k]
+            _, m, seeds = values.shape
+            drawn = np.random.default_rng(0).integers(seeds, size=(RESAMPLES, m, seeds))
+            means = [values[:, np.arange(m)[:, None], one].mean(axis=2) for one in drawn]
+            self._drawn[k] = np.stack(means)
+        return self._drawn[k]
+
+    @cached_property
+    def _drawn(self) -> dict[int, Floats]:
+        return {}
 
 
 def _ranks(means: Floats) -> Floats:
-    """Ranks of optimisers (rows) on each task (columns), ties shared."""
-    found: Floats = rankdata(means, axis=0)
+    """Ranks of optimisers on each task, ties shared, of shape (..., optimisers, tasks)."""
+    found: Floats = rankdata(means, axis=-2)
+    return found
+
+
+def _ends(drawn: Floats) -> Floats:
+    """The interval that holds `LEVEL` of what was drawn, of shape (n, 2) from (draws, n)."""
+    found: Floats = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0).T
     return found
 
 
@@ -123,16 +136,12 @@ class Column:
     """A column of the optimisers' table: to add one, add an entry to `COLUMNS`.
 
     Attributes:
-        name: The name in CSV and JSON.
-        title: The heading on the page.
+        name: The heading.
         of: The values of all optimisers, from the comparison and the place of the mark.
-        form: How Markdown shows one.
     """
 
     name: str
-    title: str
     of: Callable[[Comparison, int], Sequence[Any]]
-    form: str = "{:.4f}"
 
 
 def _mean(of: Callable[[Comparison], Floats]) -> Callable[[Comparison, int], Sequence[Any]]:
@@ -161,16 +170,16 @@ def _tasks_below_random(c: Comparison, k: int) -> Sequence[Any]:
 
 
 COLUMNS = (
-    Column("rank", "mean rank", lambda c, k: c.mean_rank(k).tolist(), "{:.2f}"),
-    Column("rank_low", "rank, 2.5%", lambda c, k: c.intervals(k)[1][:, 0].tolist(), "{:.2f}"),
-    Column("rank_high", "rank, 97.5%", lambda c, k: c.intervals(k)[1][:, 1].tolist(), "{:.2f}"),
-    Column("regret", "regret", _mean(lambda c: c.regret)),
-    Column("regret_low", "regret, 2.5%", lambda c, k: c.intervals(k)[0][:, 0].tolist()),
-    Column("regret_high", "regret, 97.5%", lambda c, k: c.intervals(k)[0][:, 1].tolist()),
-    Column("igd_plus", "IGD+", _mean(lambda c: c.igd_plus)),
-    Column("epsilon", "epsilon", _mean(lambda c: c.epsilon)),
-    Column("below_random", "below random", _below_random, "{}"),
-    Column("tasks_below_random", "tasks below random", _tasks_below_random, "{}"),
+    Column("rank", lambda c, k: c.mean_rank(k).tolist()),
+    Column("rank_low", lambda c, k: c.rank_interval(k)[:, 0].tolist()),
+    Column("rank_high", lambda c, k: c.rank_interval(k)[:, 1].tolist()),
+    Column("regret", _mean(lambda c: c.regret)),
+    Column("regret_low", lambda c, k: c.regret_interval(k)[:, 0].tolist()),
+    Column("regret_high", lambda c, k: c.regret_interval(k)[:, 1].tolist()),
+    Column("igd_plus", _mean(lambda c: c.igd_plus)),
+    Column("epsilon", _mean(lambda c: c.epsilon)),
+    Column("below_random", _below_random),
+    Column("tasks_below_random", _tasks_below_random),
 )
 """What is said of each optimiser after a number of evaluations."""
 

@@ -15,7 +15,7 @@ from hwbench.leaderboard.results import compute_fronts, run_suite
 ROOT = Path(__file__).parents[2] / "leaderboards"
 
 
-@pytest.mark.parametrize("name", ["small"])
+@pytest.mark.parametrize("name", ["small", "full"])
 def test_tables_are_up_to_date(name: str) -> None:
     assert check(read_suite(ROOT / name)) == []
 
