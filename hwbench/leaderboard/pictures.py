@@ -42,7 +42,7 @@ def _figure(width: float, height: float) -> Figure:
 def _style(i: int) -> dict[str, Any]:
     return {
         "color": COLOURS[i % len(COLOURS)],
-        "linestyle": DASHES[i % len(DASHES)],
+        "linestyle": DASHES[(i + i // len(COLOURS)) % len(DASHES)],  # no two of the first 64 alike
         "linewidth": 1.2,
     }
 

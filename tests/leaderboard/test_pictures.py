@@ -12,7 +12,7 @@ from hwbench.leaderboard.build import leaderboard
 
 pytest.importorskip("matplotlib")
 
-from hwbench.leaderboard.pictures import KINDS, picture, save, svg
+from hwbench.leaderboard.pictures import KINDS, _style, picture, save, svg
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -35,3 +35,9 @@ def test_one_task_alone(built: Suite) -> None:
 def test_an_unknown_picture(built: Suite) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'devices'"):
         picture("device", built, lambda: leaderboard(built))
+
+
+def test_no_two_lines_look_alike() -> None:
+    """The ninth optimiser had the colour and the dashes of the first."""
+    looks = [tuple(map(str, _style(i).values())) for i in range(64)]
+    assert len(set(looks)) == len(looks)
