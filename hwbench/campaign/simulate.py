@@ -25,7 +25,6 @@ TESTED = 1000
 """Architectures that everything is scored on."""
 
 _CALIBRATE_SHARE = 0.15
-_FEWEST = 2  # that a fit calibrates with
 
 Ints = NDArray[np.intp]
 
@@ -128,9 +127,7 @@ def learning_curve(
         for draw in range(draws):
             rng = np.random.default_rng([seed, draw, budget])
             chosen, drawn = plan_of(measured, pool, budget, rng)
-            # The error does not depend on how many calibrate, only the intervals do.
-            most = np.concatenate([chosen, drawn[:-_FEWEST]])
-            errors.append(_scored(measured, most, drawn[-_FEWEST:], test)[0])
+            errors.append(_scored(measured, chosen, drawn, test)[0])
         curve.append(float(np.mean(errors)))
     return curve
 

@@ -60,6 +60,18 @@ class Calibration:
             rows.append(np.interp(levels, reach, scores, left=-np.inf, right=np.inf))
         return np.stack(rows)
 
+    def centred(self) -> Calibration:
+        """The same with 0 for the score of the median, between outermost levels that stay.
+
+        A handful of architectures tell the ends of an interval as well as they must, but where the
+        middle lies they tell less well than everything that the fitted quantiles were made of: the
+        median of 20 residuals wobbles by 1.25 / sqrt(20) of their deviation. Scores on each side of
+        the median are stretched to fit. A group whose scores do not enclose 0 stays as it is.
+        """
+        return Calibration(
+            self.levels, tuple(map(_centred, self.levels, self.scores)), self.architectures
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """What a card holds of it, ready for JSON."""
         groups = zip(self.levels, self.scores, self.architectures, strict=True)
@@ -114,6 +126,14 @@ def fit_calibration(
         parts.append(_calibrate(scores[own], architecture[own]) if alone else together)
     levels, found, counts = zip(*parts, strict=True)
     return Calibration(tuple(levels), tuple(found), tuple(counts))
+
+
+def _centred(levels: Floats, scores: Floats) -> Floats:
+    middle = float(np.interp(0.5, levels, scores))
+    low, high = float(scores[0]), float(scores[-1])
+    if not (low < middle < high and low < 0 < high):
+        return scores
+    return np.asarray(np.interp(scores, [low, middle, high], [low, 0.0, high]))
 
 
 def _calibrate(scores: Floats, architecture: NDArray[np.intp]) -> tuple[Floats, Floats, int]:

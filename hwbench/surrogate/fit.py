@@ -3,7 +3,8 @@
 Training architectures fit the base, the correction and the spread; calibration architectures alone
 calibrate and tell the components apart; test architectures are seen by none of it. Where so little
 was measured that none can be spared, an architecture may do both: it trains, and it calibrates with
-a base that was fitted without it (the jackknife; Barber, Candes, Ramdas and Tibshirani, 2021).
+a base that was fitted without it (the jackknife; Barber, Candes, Ramdas and Tibshirani, 2021). The
+median is then where all residuals put it, and calibration moves the other levels alone.
 """
 
 from __future__ import annotations
@@ -104,10 +105,13 @@ class Fit:
     Attributes:
         surrogate: The surrogate.
         drift: How drift is read from training neighbours.
+        shrink: The ridge between its base's two bias tables where the fit chose it itself, as it
+            does where architectures both train and calibrate; otherwise None.
     """
 
     surrogate: Surrogate
     drift: DriftModel
+    shrink: float | None = None
 
 
 def fit_surrogate(
@@ -139,12 +143,11 @@ def fit_surrogate(
     features = Features(seen.table)
     line, width = scale.forward(seen.medians), features.width
 
-    twice = known & held
+    twice, shrink = known & held, None
     if twice.any() and not quality:
         own = scale.inverse(line[known])
-        settings = replace(
-            settings, shrink=choose_shrink(seen.table.take(known), own, settings.seed)
-        )
+        shrink = choose_shrink(seen.table.take(known), own, settings.seed)
+        settings = replace(settings, shrink=shrink)
     base, drift = _fit_base(seen, known, line, width, scale, quality, settings)
     location = base.location(features)
     shift = drift.estimate(line - location, seen.session, seen.position, width, known)
@@ -168,12 +171,14 @@ def fit_surrogate(
     scores = score_of(knots[held], spread.scores, tails, standard[held])
     _, architecture = np.unique(texts(seen.table.take(held)), return_inverse=True)
     calibration = fit_calibration(scores, architecture, width[held], widths)
+    if twice.any():
+        calibration = calibration.centred()
     if not quality:
         drift = fit_drift(line - location, seen.session, seen.position, width, known)
     shift = drift.estimate(line - location, seen.session, seen.position, width, known)
     components = _components(residuals[held], shift[held], width[held], widths)
     made = Surrogate(owner, scale, base, correction, spread, calibration, components)
-    return Fit(made, drift_of(made, seen, labels[train | calibrate], metric))
+    return Fit(made, drift_of(made, seen, labels[train | calibrate], metric), shrink)
 
 
 def drift_of(

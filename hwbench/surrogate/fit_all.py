@@ -236,7 +236,8 @@ def _fit(
     except InvalidStore as error:
         raise InvalidStore(f"Cannot fit {task}: {error}") from None
     scores = score(fit, measured, labels) if (labels == "test").any() else None
-    return Outcome(task, save(out, fit.surrogate, {**about, "scores": scores}), True)
+    chosen = {} if fit.shrink is None else {"chosen": {"shrink": fit.shrink}}
+    return Outcome(task, save(out, fit.surrogate, {**about, **chosen, "scores": scores}), True)
 
 
 def _fitting(path: Path, about: dict[str, Any]) -> Card | None:

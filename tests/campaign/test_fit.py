@@ -14,6 +14,7 @@ from hwbench.campaign import Campaign, run_campaign
 from hwbench.cli.app import run
 from hwbench.measure.setup import Outcome, Reading, Setup
 from hwbench.measure.worker import Worker
+from hwbench.surrogate.shrinkage import SHRINKS
 
 SETUP = Setup(batch_size=1, seq_len=16)
 
@@ -60,9 +61,17 @@ def test_the_card_says_what_was_measured_and_scores_on_the_tests(fitted: Path) -
     assert card["split"]["campaign"] is True
     assert card["split"]["test_architectures"] == 40
     assert card["training"]["observations"]["calibrate"] == 20
+    assert card["chosen"]["shrink"] in SHRINKS
     assert card["training"]["observations"]["train"] > 64  # the anchor stands several times
     assert card["scores"]["mape_drift_adjusted"] < card["scores"]["mape"]
     assert card["scores"]["mape_drift_adjusted"] < 2.5
+
+
+def test_the_same_fit_is_not_made_again(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    store = str(fitted.parent / "store")
+    assert run(["fit", "--store", store, "--out", str(fitted), "--json"]) == 0
+    assert [row["fitted"] for row in json.loads(capsys.readouterr().out)] == [False]
 
 
 def test_queries_are_answered_with_the_truth_and_wide_enough(fitted: Path) -> None:

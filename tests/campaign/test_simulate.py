@@ -57,14 +57,17 @@ def test_64_are_nearly_as_good_as_all_and_intervals_hold(observations: Observati
     assert found.width > 100 * NOISE
 
 
-def test_the_error_falls_to_what_the_measurements_allow(observations: Observations) -> None:
+def test_the_error_falls_with_every_measurement_to_what_these_allow(
+    observations: Observations,
+) -> None:
+    """200 were once no better than 64: two architectures calibrated, and moved the median."""
     few, some, many = learning_curve(observations, (24, 64, 200), draws=3)
-    # The median of five measurements misses by this much on its own; beyond 64 there is little to
-    # gain, and choosing the ridge anew, by folds, can take that little away again.
+    # The median of five measurements misses by this much on its own.
     least = 100 * NOISE * np.sqrt(np.pi / 2 / 5) * np.sqrt(2 / np.pi)
-    assert few > 2 * max(some, many)
-    assert least < min(some, many)
-    assert max(some, many) < 1.5 * least
+    assert few > 2 * some
+    assert some < 1.25 * least
+    assert least < many < 1.07 * least
+    assert many < 0.95 * some
 
 
 def test_a_plan_has_no_architecture_twice(observations: Observations) -> None:

@@ -122,6 +122,25 @@ def test_large_groups_stand_alone_and_small_ones_together() -> None:
     assert middle[1] == pytest.approx(np.median(scores), abs=1e-9)
 
 
+def test_a_handful_moves_the_ends_and_leaves_the_median_where_it_was() -> None:
+    """20 architectures once moved the median by a third of what one of them deviates."""
+    off = calibrate(0.8 + np.random.default_rng(9).standard_normal((20, 1)))
+    found, levels = off.centred(), np.linspace(0.06, 0.94, 60)
+    assert off.score(np.array([0.5]))[0, 0] > 0.4
+    assert found.score(np.array([0.5]))[0, 0] == pytest.approx(0.0, abs=1e-12)
+    assert found.support(0) == off.support(0)
+    ends = np.array(off.support(0))
+    assert found.score(ends)[0] == pytest.approx(off.score(ends)[0])
+    assert (np.diff(found.score(levels)[0]) >= 0).all()
+
+
+def test_scores_that_do_not_enclose_0_stay() -> None:
+    off = calibrate(5.0 + np.random.default_rng(9).standard_normal((20, 1)))
+    assert off.centred().to_dict() == off.to_dict()
+    alike = calibrate(np.zeros((20, 1)))
+    assert alike.centred().to_dict() == alike.to_dict()
+
+
 def test_round_trip() -> None:
     found = calibrate(np.random.default_rng(8).standard_normal((30, 2)))
     again = Calibration.from_dict(found.to_dict())
