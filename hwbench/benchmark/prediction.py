@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -91,6 +93,10 @@ class _Source(ABC):
     def support(self) -> tuple[float, float]:
         """The outermost levels with a finite quantile."""
 
+    def calibrated(self) -> int | None:
+        """How many architectures decide the support; None where every level has a quantile."""
+        return None
+
     @abstractmethod
     def components(self) -> Components:
         """The standard deviations of the parts."""
@@ -119,6 +125,10 @@ class FromSurrogate(_Source):
     def support(self) -> tuple[float, float]:
         """The outermost levels that the calibration architectures support."""
         return self._distribution.support(0)
+
+    def calibrated(self) -> int:
+        """The calibration architectures of this one's group."""
+        return self._distribution.calibrated(0)
 
     def components(self) -> Components:
         """As the calibration architectures showed them, scaled to this median."""
@@ -284,17 +294,48 @@ class Prediction:
             level: The probability, in (0, 1).
 
         Returns:
-            Its ends in the metric's unit, under the same rule as `quantile`.
+            Its ends in the metric's unit, under the same rule as `quantile`: where too few
+            architectures calibrated the surrogate they are no bounds, and a warning says so.
 
         Raises:
             InvalidValue: `level` is not in (0, 1).
             Unsupported: There is no answer.
         """
-        share = checked_level(level, "interval", "level")
-        # Rounded, so that the ends at 0.9 are the quantiles at 0.05 and 0.95 to the last bit.
-        levels = np.round([0.5 - share / 2, 0.5 + share / 2], 12)
-        ends = self._answering.quantiles(levels)
+        unbounded = self.unbounded(level)
+        if unbounded is not None:
+            warnings.warn(unbounded, stacklevel=2)
+        ends = self._answering.quantiles(_ends(level))
         return float(ends[0]), float(ends[1])
+
+    def unbounded(self, level: float) -> str | None:
+        """Why the interval at a level has no ends.
+
+        Args:
+            level: The probability, in (0, 1).
+
+        Returns:
+            One line that says how many architectures calibrated the surrogate and how far they
+            reach; None where both ends are known.
+
+        Raises:
+            InvalidValue: `level` is not in (0, 1).
+            Unsupported: There is no answer.
+        """
+        low, high = _ends(level)
+        source, reach = self._answering, self._answering.support()
+        n = source.calibrated()
+        # The same rounding error is forgiven as where quantiles are read.
+        if n is None or (low > reach[0] - 1e-12 and high < reach[1] + 1e-12):
+            return None
+        widest = math.floor(1e4 * (reach[1] - reach[0]) + 1e-6) / 100
+        return (
+            f"No {100 * level:.6g}% interval of {self._name}: {n} calibration architectures "
+            f"support {widest:g}% at most."
+        )
+
+    @property
+    def _name(self) -> str:
+        return self.metric.name + (f" on {self.device}" if self.device else "")
 
     def sample(self, n: int, seed: int | np.random.Generator) -> Floats:
         """Draw single measurements from the distribution.
@@ -328,12 +369,22 @@ class Prediction:
 
     def __repr__(self) -> str:
         """Metric, device, median and 90% interval, or the reason why there is none."""
-        where = self.metric.name + (f" on {self.device}" if self.device else "")
         if not self.supported:
-            return f"<{where}: not supported, {self.reason}>"
-        low, high = self.interval(0.9)
+            return f"<{self._name}: not supported, {self.reason}>"
         shown = f"{self.median:.6g} {self.unit}".rstrip()
-        return f"<{where}: {shown}, 90% in {low:.6g} to {high:.6g}>"
+        if self.unbounded(0.9) is not None:
+            return f"<{self._name}: {shown}, no 90% interval>"
+        low, high = self.interval(0.9)
+        return f"<{self._name}: {shown}, 90% in {low:.6g} to {high:.6g}>"
+
+
+def _ends(level: object) -> Floats:
+    """The levels of a central interval's ends.
+
+    Rounded, so that the ends at 0.9 are the quantiles at 0.05 and 0.95 to the last bit.
+    """
+    share = checked_level(level, "interval", "level")
+    return np.round([0.5 - share / 2, 0.5 + share / 2], 12)
 
 
 def checked_levels(levels: ArrayLike, function: str, name: str) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,7 +98,7 @@ def _refuse_absent(
 
 
 def _row(p: Prediction, level: float) -> dict[str, Any]:
-    """A prediction for JSON, which has no infinity: an end that nothing supports is null."""
+    """A prediction for JSON; ends that too few architectures support are null, with a reason."""
     row: dict[str, Any] = {
         "metric": p.metric.name,
         "device": p.device,
@@ -114,35 +113,44 @@ def _row(p: Prediction, level: float) -> dict[str, Any]:
     }
     numbers = ("median", "low", "high", "mean", "std")
     if not p.supported:
-        return {**row, **dict.fromkeys(numbers), "components": None}
-    values = [_plain(v, p) for v in (p.median, *p.interval(level), p.mean, p.std)]
-    return {**row, **dict(zip(numbers, values, strict=True)), "components": dict(p.components)}
+        return {**row, **dict.fromkeys(numbers), "no_interval": None, "components": None}
+    unbounded = p.unbounded(level)
+    ends = (None, None) if unbounded else p.interval(level)
+    values = [_plain(v, p) for v in (p.median, *ends, p.mean, p.std)]
+    made = {**row, **dict(zip(numbers, values, strict=True))}
+    return {**made, "no_interval": unbounded, "components": dict(p.components)}
 
 
-def _plain(value: float, p: Prediction) -> float | int | None:
-    """A finite number, an exact one as an int, or None."""
-    if not math.isfinite(value):
-        return None
-    return int(value) if p.source == "analytic" else value
+def _plain(value: float | None, p: Prediction) -> float | int | None:
+    """A number, an exact one as an int."""
+    return int(value) if p.source == "analytic" and value is not None else value
 
 
 def _page(architecture: Architecture, predictions: list[Prediction], level: float) -> str:
     """The answers as a table, what was run for each, and what has no answer."""
     workloads = list(dict.fromkeys(str(p.workload) for p in predictions if p.workload is not None))
-    rows = []
+    rows, unbounded = [], []
     for p in (p for p in predictions if p.supported):
         made = _row(p, level)
+        unbounded.append(made["no_interval"])
         columns = ("metric", "device", "unit", "median", "low", "high", "source", "evidence")
         number = "" if p.workload is None else f"[{workloads.index(str(p.workload)) + 1}]"
         rows.append({**{name: made[name] for name in columns}, "workload": number})
     parts = [
         [str(architecture)],
         [table(rows)] if rows else [],
-        [f"{100 * level:g}% of single measurements fall between low and high."] if rows else [],
+        _promised(level, unbounded),
         [f"[{i}] {workload}" for i, workload in enumerate(workloads, 1)],
         _gaps(predictions),
     ]
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+
+def _promised(level: float, unbounded: list[str | None]) -> list[str]:
+    """What the intervals shown hold, and why some are not shown."""
+    lines = [f"{100 * level:g}% of single measurements fall between low and high."]
+    shown = None in unbounded
+    return (lines if shown else []) + list(dict.fromkeys(line for line in unbounded if line))
 
 
 def _gaps(predictions: list[Prediction]) -> list[str]:

@@ -195,6 +195,10 @@ class Distribution:
         """The outermost levels with a finite quantile in a row."""
         return self.surrogate.calibration.support(int(self.width[row]))
 
+    def calibrated(self, row: int) -> int:
+        """How many architectures calibrated a row, which decides its support."""
+        return self.surrogate.calibration.architectures[int(self.width[row])]
+
     def components(self, row: int) -> dict[str, float | None]:
         """The standard deviations of one row's parts in the metric's unit, to first order."""
         median = self.quantiles(np.array([0.5]))[row, 0]

@@ -137,10 +137,32 @@ def test_levels_beyond_the_calibration_are_infinite_never_falsely_finite() -> No
         assert p.quantile(q) == pytest.approx(MEDIAN * math.exp(SIGMA * ndtri(q)), rel=1e-3)
     assert p.quantile(0.95) == math.inf
     assert p.quantile(0.05) == 0.0
-    assert p.interval(0.9) == (0.0, math.inf)
+    said = "No 90% interval of latency on h100: 9 calibration architectures support 80% at most."
+    with pytest.warns(UserWarning, match="No 90%") as warned:
+        assert p.interval(0.9) == (0.0, math.inf)
+    assert [str(w.message) for w in warned] == [p.unbounded(0.9)] == [said]
+    assert p.unbounded(0.8) is None
     assert p.interval(0.8) == (p.quantile(0.1), p.quantile(0.9))
     assert np.isfinite([p.mean, p.std, *p.sample(1000, 0)]).all()
-    assert "90% in 0 to inf" in repr(p)
+    assert "no 90% interval" in repr(p)
+
+
+def test_what_20_architectures_support_is_told_to_the_last_bit() -> None:
+    """The 90% interval of 20 is known (0.05 > 1/21), and so is the widest that is named."""
+    p = lognormal(architectures=20)
+    assert p.unbounded(0.9) is None
+    assert p.unbounded(19 / 21) is None
+    for level in (0.905, 0.95, 0.99, 0.999):
+        unbounded = p.unbounded(level)
+        assert unbounded is not None
+        assert unbounded.endswith(": 20 calibration architectures support 90.47% at most.")
+    assert measured(3.0, 5.0).unbounded(0.9999) is None
+
+
+@pytest.mark.parametrize("level", [0, 1, math.nan, 1.5])
+def test_a_level_that_is_none_is_no_unbounded_one(level: float) -> None:
+    with pytest.raises(InvalidValue, match=r"'level' parameter of interval"):
+        lognormal().unbounded(level)
 
 
 def test_a_fit_on_few_architectures_bounds_few_levels(tmp_path: Path) -> None:

@@ -69,10 +69,11 @@ def test_json_is_what_the_api_answers(capsys: Capture) -> None:
         if p.supported:
             assert (row["low"], row["high"]) == p.interval(0.9)
             assert (row["median"], row["mean"], row["std"]) == (p.median, p.mean, p.std)
+            assert row["no_interval"] is None
             assert row["components"] == dict(p.components)
         else:
-            keys = ("median", "low", "high", "mean", "std", "components")
-            assert [row[key] for key in keys] == [None] * 6
+            keys = ("median", "low", "high", "mean", "std", "no_interval", "components")
+            assert [row[key] for key in keys] == [None] * 7
     assert len({tuple(row) for row in found["answers"]}) == 1  # all have the same keys
     exact = next(row for row in found["answers"] if row["metric"] == "macs")
     assert type(exact["median"]) is int
@@ -85,13 +86,27 @@ def test_the_level(capsys: Capture) -> None:
     p = hwbench.Benchmark("s").query(ARCH, "a40", "energy")["a40"]["energy"]
     assert (row["low"], row["high"]) == p.interval(0.5)
     assert row["level"] == 0.5
-    # Beyond what the calibration supports there is no end, and JSON has no infinity.
-    (row,) = asked(capsys, *line, "--level", "0.99999")["answers"]
-    assert (row["low"], row["high"]) == (0.0, None)
+    assert row["no_interval"] is None
+
+
+def test_a_level_beyond_the_calibration_has_no_numbers_and_one_line_that_says_so(
+    capsys: Capture,
+) -> None:
+    """The lower end was once 0, beside a promise that 99.999% of measurements lie above."""
+    line = ["--space", "s", "--arch", str(ARCH), "--device", "a40,h100", "--metric", "energy"]
+    first, second = asked(capsys, *line, "--level", "0.99999")["answers"]
+    p = hwbench.Benchmark("s").query(ARCH, "a40", "energy")["a40"]["energy"]
+    for row in (first, second):
+        assert (row["low"], row["high"]) == (None, None)
+        assert row["median"] > 0
+    assert first["no_interval"] == p.unbounded(0.99999)
     assert run(["query", *line, "--level", "0.99999"]) == 0
-    out = capsys.readouterr().out
-    assert out.splitlines()[3].split()[4:6] == ["0", "-"]
-    assert "99.999% of single measurements" in out
+    found = capsys.readouterr()
+    assert found.err == ""
+    lines = found.out.splitlines()
+    assert [cells.split()[4:6] for cells in lines[3:5]] == [["-", "-"]] * 2
+    said = [text for text in lines if "99.999%" in text]
+    assert said == [first["no_interval"], second["no_interval"]]
 
 
 def test_a_seed_draws_the_same_architecture(capsys: Capture) -> None:
