@@ -25,6 +25,7 @@ TESTED = 1000
 """Architectures that everything is scored on."""
 
 _CALIBRATE_SHARE = 0.15
+_FEWEST_OF_A_WIDTH = 2  # so that one can be left out
 
 Ints = NDArray[np.intp]
 
@@ -36,24 +37,27 @@ class Simulated:
     Attributes:
         device: The device.
         space: The space's name.
+        budget: Architectures of a plan.
+        draws: How often plan and chance were drawn.
         pool: Architectures that `full` was fitted on.
         full: Error of a fit on all of the pool.
         planned: Error with a plan of the budget, designed and random.
         chance: Error with as many drawn at random.
-        coverage: Share of single measurements inside the plan's 90% intervals.
-        width: Median width of these intervals.
-        draws: How often plan and chance were drawn.
+        coverage: Share of single measurements inside the plan's 90% intervals, which are infinite
+            where too few architectures calibrate.
+        width: Median width of these intervals, of the median.
     """
 
     device: str
     space: str
+    budget: int
+    draws: int
     pool: int
     full: float
     planned: float
     chance: float
     coverage: float
     width: float
-    draws: int
 
     @property
     def over_full(self) -> float:
@@ -67,69 +71,51 @@ class Simulated:
 
 
 def simulate(
-    observations: Observations, *, budget: int = 64, draws: int = 10, seed: int = 0
-) -> Simulated:
+    observations: Observations,
+    budgets: Sequence[int] = (64,),
+    *,
+    draws: int = 5,
+    seed: int = 0,
+) -> list[Simulated]:
     """Draw plans from recorded observations, fit them, and score them on the rest.
 
     Args:
         observations: Of a latency, several thousand architectures.
-        budget: Architectures of a plan.
-        draws: How many plans, and as many random draws.
-        seed: Of all draws.
-
-    Returns:
-        The errors.
-    """
-    measured, tested, pool = _parts(observations, seed)
-    test = measured.take(tested)
-    planned, chance, inside, width = [], [], [], []
-    for draw in range(draws):
-        rng = np.random.default_rng([seed, draw])
-        chosen, drawn = plan_of(measured, pool, budget, rng)
-        error, found = _scored(measured, chosen, drawn, test)
-        planned.append(error)
-        inside.append(found[0])
-        width.append(found[1])
-        some = rng.choice(pool, budget, replace=False)
-        chance.append(_scored(measured, some[: len(chosen)], some[len(chosen) :], test)[0])
-    return Simulated(
-        device=str(observations.device),
-        space=observations.space,
-        pool=len(pool),
-        full=_full(measured, pool, test, seed),
-        planned=float(np.mean(planned)),
-        chance=float(np.mean(chance)),
-        coverage=100 * float(np.mean(inside)),
-        width=100 * float(np.median(width)),
-        draws=draws,
-    )
-
-
-def learning_curve(
-    observations: Observations, budgets: Sequence[int], *, draws: int = 5, seed: int = 0
-) -> list[float]:
-    """The error with plans of several budgets, in percent, averaged over draws.
-
-    Args:
-        observations: Of a latency, several thousand architectures.
         budgets: Architectures of a plan.
-        draws: How many plans of each.
+        draws: How many plans of each budget, and as many random draws.
         seed: Of all draws.
 
     Returns:
-        One error a budget.
+        The errors with each budget: the learning curve.
     """
-    measured, tested, pool = _parts(observations, seed)
-    test = measured.take(tested)
-    curve = []
+    measured = Measurements.of(observations)
+    order = np.random.default_rng(seed).permutation(len(measured))
+    test, pool = measured.take(order[:TESTED]), order[TESTED:]
+    full = _full(measured, pool, test, seed)
+    found = []
     for budget in budgets:
-        errors = []
+        scores = []
         for draw in range(draws):
-            rng = np.random.default_rng([seed, draw, budget])
-            chosen, drawn = plan_of(measured, pool, budget, rng)
-            errors.append(_scored(measured, chosen, drawn, test)[0])
-        curve.append(float(np.mean(errors)))
-    return curve
+            rng = np.random.default_rng([seed, budget, draw])
+            error, inside, width = _scored(measured, *plan_of(measured, pool, budget, rng), test)
+            by_chance = _scored(measured, *_chance(measured, pool, budget, rng), test)[0]
+            scores.append((error, by_chance, inside, width))
+        planned, chance, coverage, width = np.mean(scores, axis=0).tolist()
+        found.append(
+            Simulated(
+                device=str(observations.device),
+                space=observations.space,
+                budget=budget,
+                draws=draws,
+                pool=len(pool),
+                full=full,
+                planned=planned,
+                chance=chance,
+                coverage=coverage,
+                width=width,
+            )
+        )
+    return found
 
 
 def plan_of(
@@ -143,23 +129,28 @@ def plan_of(
     return chosen, rng.choice(rest, budget - n, replace=False)
 
 
-def _parts(observations: Observations, seed: int) -> tuple[Measurements, Ints, Ints]:
-    measured = Measurements.of(observations)
-    order = np.random.default_rng(seed).permutation(len(measured))
-    return measured, order[:TESTED], order[TESTED:]
+def _chance(
+    measured: Measurements, pool: Ints, budget: int, rng: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """As many rows drawn uniformly, dealt like a plan's; anew where a width is there only once."""
+    widths = Features(measured.table).width
+    n, some = round(budget * DESIGNED_SHARE), pool[:0]
+    while np.bincount(widths[some], minlength=widths.max() + 1).min() < _FEWEST_OF_A_WIDTH:
+        some = rng.choice(pool, budget, replace=False)
+    return some[:n], some[n:]
 
 
 def _scored(
     measured: Measurements, chosen: Ints, drawn: Ints, test: Measurements
-) -> tuple[float, tuple[float, float]]:
-    """The error, and coverage and width of the 90% intervals, of a fit on some rows."""
+) -> tuple[float, float, float]:
+    """Error, and coverage and width of the 90% intervals, of a fit on some rows, in percent."""
     labels = np.array(["train"] * len(chosen) + ["both"] * len(drawn))
     fit = fit_surrogate(measured.take(np.concatenate([chosen, drawn])), labels, "latency")
     levels = np.array([0.05, 0.5, 0.95])
     low, median, high = fit.surrogate.quantiles(Features(test.table), levels).T
     inside = (test.values >= low[:, None]) & (test.values <= high[:, None])
     width = float(np.median((high - low) / median))
-    return _mape(median, test), (float(inside.mean()), width)
+    return _mape(median, test), 100 * float(inside.mean()), 100 * width
 
 
 def _full(measured: Measurements, pool: Ints, test: Measurements, seed: int) -> float:
