@@ -289,6 +289,25 @@ def test_unknown_spaces_are_named(tmp_path: Path) -> None:
         Supernet.from_pretrained(tmp_path, "xs")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["s", "m", "l"])
+def test_gpt2s_real_shapes(name: str, tmp_path: Path) -> None:
+    """124, 355 and 774 million drawn weights, as `save_pretrained` shards them by default."""
+    owner, given = space(name), torch.randint(50257, (1, 64))
+    made = hugging_face(owner, std=0.02, n_inner=None, vocab_size=50257, n_positions=1024)
+    made.save_pretrained(tmp_path)
+    with torch.inference_mode():
+        expected = made(given).logits
+        del made
+        supernet = Supernet.from_pretrained(tmp_path, layers="strided")
+        assert supernet.space == owner
+        whole = supernet.logits(owner.largest, given)
+        assert torch.allclose(whole, expected, rtol=0, atol=ATOL)
+        for arch in [owner.smallest, *owner.sample(2, seed=0)]:
+            found = supernet.logits(arch, given)
+            assert torch.allclose(found, supernet.extract(arch)(given), rtol=0, atol=ATOL)
+
+
 # Saved supernets
 
 

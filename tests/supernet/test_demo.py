@@ -7,6 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import torch
+from transformers import GPT2LMHeadModel
+
+from hwbench.architectures import SearchSpace
+from hwbench.supernet import Supernet
+
 ROOT = Path(__file__).parents[2]
 TEXTS = [str(ROOT / name) for name in ("docs/surrogates.md", "docs/search.md", "LICENSE")]
 
@@ -25,11 +31,22 @@ def test_the_demonstration_runs_and_goes_on(tmp_path: Path) -> None:
     alone = [(float(r["alone"]), float(r["importance_strided"])) for r in rows if r["alone"]]
     assert all(after < before for after, before in alone)
     assert (results / "supernet_against_alone.png").stat().st_size > 10_000
+    _is_hugging_faces(work / "parent")
     kept = {p: p.read_bytes() for p in results.glob("*.csv")}
     (work / "supernet" / "supernet.json").unlink()  # as if it had been interrupted there
     again = subprocess.run(command, check=True, capture_output=True, text=True)
     assert {p: p.read_bytes() for p in results.glob("*.csv")} == kept
     assert _without_seconds(again.stdout) == _without_seconds(first.stdout)
+
+
+def _is_hugging_faces(parent: Path) -> None:
+    """The trained parent gives the same logits there and here."""
+    owner = SearchSpace.from_file(ROOT / "scripts/supernet_demo.toml")
+    given = torch.arange(32)[None]
+    with torch.inference_mode():
+        theirs = GPT2LMHeadModel.from_pretrained(parent).eval()(given).logits
+        ours = Supernet.from_pretrained(parent, owner).logits(owner.largest, given)
+    assert torch.allclose(ours, theirs, rtol=0, atol=1e-4)
 
 
 def _without_seconds(printed: str) -> str:

@@ -32,7 +32,7 @@ def shrunk(name: str) -> SearchSpace:
     return replace(real, name=f"{name}-small", embed_dim=widths, head_size=4, seq_len=CONTEXT)
 
 
-def hugging_face(owner: SearchSpace, seed: int = 0, **config: Any) -> Any:
+def hugging_face(owner: SearchSpace, seed: int = 0, std: float = 0.1, **config: Any) -> Any:
     """A GPT-2 of a space's largest shape, every parameter drawn: norms and biases too."""
     values: dict[str, Any] = {
         "n_embd": max(owner.embed_dim),
@@ -48,7 +48,7 @@ def hugging_face(owner: SearchSpace, seed: int = 0, **config: Any) -> Any:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in made.parameters():
-            p.normal_(1.0 if p.dim() == 1 else 0.0, 0.1, generator=generator)
+            p.normal_(1.0 if p.dim() == 1 else 0.0, std, generator=generator)
     return made
 
 
