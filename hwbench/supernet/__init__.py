@@ -5,6 +5,18 @@ trains it, and `perplexity` scores a slice as it would a dense model. The idea o
 all architectures of GPT-2's family is HW-GPT-Bench's (arXiv 2405.10299).
 """
 
+from hwbench.errors import MissingDependency
+
+try:
+    import accelerate as _accelerate  # noqa: F401
+    import safetensors as _safetensors  # noqa: F401
+    import tokenizers as _tokenizers  # noqa: F401
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise MissingDependency(
+        f"The supernet needs {error.name}: pip install 'hwbench[supernet]'."
+    ) from None
+
 from hwbench.supernet.agreement import Tau, rank_correlation, stratified
 from hwbench.supernet.checkpoint import read_gpt2, write_gpt2
 from hwbench.supernet.describe import describe

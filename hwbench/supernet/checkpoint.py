@@ -88,7 +88,8 @@ def read_config(folder: Path) -> ModelConfig:
     try:
         values = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise InvalidArtifact(f"Cannot read {path}: {' '.join(str(error).split())}.") from None
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise InvalidArtifact(f"Cannot read {path}: {reason}.") from None
     if not isinstance(values, dict):
         raise InvalidArtifact(f"{path} must hold a mapping. Got {brief(values)} instead.")
     if "model_type" not in values:

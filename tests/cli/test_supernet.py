@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -183,3 +185,16 @@ def test_mistakes_get_one_line_and_leave_nothing(
 def test_another_run_in_the_folder_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed(capsys, *TRAIN)
     assert "another run that is finished" in refused(capsys, *TRAIN, "--seed", "1")
+
+
+@pytest.mark.parametrize("name", ["accelerate", "tokenizers"])
+def test_without_the_extra_one_line_says_what_to_install(name: str) -> None:
+    code = (
+        f"import sys; sys.modules[{name!r}] = None\n"
+        "from hwbench.cli.app import run\n"
+        "sys.exit(run(['supernet', 'describe', '.']))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == (f"Error: The supernet needs {name}: pip install 'hwbench[supernet]'.\n")
