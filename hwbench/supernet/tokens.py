@@ -23,11 +23,12 @@ from hwbench.records.files import sha256
 _PIECE = 1 << 20  # characters read at a time
 _SPACES = " \t\r\n"  # what every definition of whitespace counts as such
 _FILES = ("tokenizer.json", "vocab.json")
+_END_OF_TEXT = "<|endoftext|>"  # GPT-2's one special token
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokeniser:
-    """Text to token indices.
+    """Text to token indices, all of a text's and no others.
 
     Attributes:
         tokenizer: The tokeniser of the `tokenizers` library.
@@ -50,11 +51,14 @@ class Tokeniser:
         whole = place if place.is_file() else place / _FILES[0]
         try:
             if whole.is_file():
-                return cls(Tokenizer.from_file(str(whole)))
+                return cls(_untruncated(Tokenizer.from_file(str(whole))))
             if not (place / _FILES[1]).is_file():
                 return None
             merges = str(place / "merges.txt")
-            return cls(_byte_level(models.BPE.from_file(str(place / _FILES[1]), merges)))
+            made = _byte_level(models.BPE.from_file(str(place / _FILES[1]), merges))
+            if made.token_to_id(_END_OF_TEXT) is not None:
+                made.add_special_tokens([_END_OF_TEXT])
+            return cls(made)
         except Exception as error:  # noqa: BLE001 - the library raises bare Exceptions
             reason = " ".join(str(error).split())
             raise InvalidArtifact(f"Cannot read the tokeniser in {place}: {reason}.") from None
@@ -62,7 +66,7 @@ class Tokeniser:
     @classmethod
     def from_text(cls, text: str) -> Tokeniser:
         """Read what `to_text` gave."""
-        return cls(Tokenizer.from_str(text))
+        return cls(_untruncated(Tokenizer.from_str(text)))
 
     @classmethod
     def trained(cls, texts: Iterator[str], vocabulary: int) -> Tokeniser:
@@ -91,8 +95,8 @@ class Tokeniser:
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens it knows."""
-        return int(self.tokenizer.get_vocab_size())
+        """How many tokens a model must know for all of its indices, which may have gaps."""
+        return 1 + max(self.tokenizer.get_vocab().values(), default=-1)
 
     def encode(self, text: str) -> NDArray[np.int64]:
         """The token indices of a text."""
@@ -104,6 +108,16 @@ def _byte_level(model: models.BPE) -> Tokenizer:
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     return made
+
+
+def _untruncated(tokenizer: Tokenizer) -> Tokenizer:
+    """A tokeniser as its file says, but for the length to which it cuts or pads what it is given.
+
+    A file keeps that from whatever it was last used for.
+    """
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +200,8 @@ class Data:
 
     def tokens(self) -> NDArray[np.int64]:
         """All tokens at once, shape (n,); see `pieces`."""
-        return np.concatenate([piece.tokens for piece in self.pieces()])
+        none = np.zeros(0, np.int64)  # of a text that is a byte-order mark alone
+        return np.concatenate([none, *(piece.tokens for piece in self.pieces())])
 
     def _of_array(self) -> Iterator[Piece]:
         try:
@@ -194,6 +209,8 @@ class Data:
         except (OSError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise InvalidValue(f"Cannot read tokens from {self.path}: {reason}.") from None
+        if not isinstance(found, np.ndarray):
+            raise InvalidValue(f"Tokens must be one array. {self.path} is an archive of arrays.")
         if found.ndim != 1 or found.dtype.kind not in "iu" or not len(found):
             raise InvalidValue(
                 f"Tokens must be a list of one int or more. {self.path} holds {found.dtype} of "
@@ -237,25 +254,31 @@ def calibration_batches(
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """The text of a file in parts that are tokenised as they are in the whole."""
-    rest = ""
+    """The text of a file in parts that are tokenised as they are in the whole.
+
+    Line ends stay as they are; a byte-order mark is no text.
+    """
+    rest: list[str] = []  # what was read since the last cut
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             while read := file.read(_PIECE):
-                rest += read
-                cut = _last_cut(rest)
-                if cut:
-                    yield rest[:cut]
-                    rest = rest[cut:]
+                # With the character before it: a text without a place to cut is searched once.
+                before = rest[-1][-1] if rest else ""
+                cut = _last_cut(before + read) - len(before)
+                if cut < 0:
+                    rest.append(read)
+                else:
+                    yield "".join([*rest, read[:cut]])
+                    rest = [read[cut:]]
     except UnicodeDecodeError as error:
         raise InvalidValue(f"The data must be UTF-8 text. {path}: {error.reason}.") from None
     if rest:
-        yield rest
+        yield "".join(rest)
 
 
 def _last_cut(text: str) -> int:
-    """The last place before whitespace that follows something else, or 0 where there is none."""
+    """The last place before whitespace that follows something else, or -1 where there is none."""
     for at in range(len(text) - 1, 0, -1):
         if text[at] in _SPACES and not text[at - 1].isspace():
             return at
-    return 0
+    return -1

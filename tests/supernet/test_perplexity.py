@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -181,6 +182,61 @@ def test_gpt2s_own_tokeniser_files_are_read(tmp_path: Path, tokeniser: Tokeniser
         Tokeniser.of_checkpoint(tmp_path)
 
 
+def test_a_tokeniser_that_was_saved_with_truncation_reads_all(
+    data: Data, tokeniser: Tokeniser, tmp_path: Path
+) -> None:
+    """Every part of a text was cut to the length that the file was last used with."""
+    cutting = Tokeniser.from_text(tokeniser.to_text()).tokenizer
+    cutting.enable_truncation(40)
+    cutting.enable_padding(length=50)
+    cutting.save(str(tmp_path / "tokenizer.json"))
+    for found in (Tokeniser.of_checkpoint(tmp_path), Tokeniser.from_text(cutting.to_str())):
+        assert found is not None
+        assert found.encode(text(200)).tolist() == tokeniser.encode(text(200)).tolist()
+        assert found.sha256 == tokeniser.sha256
+
+
+def test_gpt2s_end_of_text_is_one_token(tmp_path: Path, tokeniser: Tokeniser) -> None:
+    vocabulary = {**tokeniser.tokenizer.get_vocab(), "<|endoftext|>": VOCABULARY}
+    tokeniser.tokenizer.model.save(str(tmp_path))
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))
+    found = Tokeniser.of_checkpoint(tmp_path)
+    assert found is not None
+    assert found.encode("cat<|endoftext|>cat").tolist()[1:-1] == [VOCABULARY]
+    assert found.vocabulary == VOCABULARY + 1
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path, tokeniser: Tokeniser) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text(text(50), "utf-8-sig")
+    data = Data.open(path, tokeniser, VOCABULARY)
+    assert data.tokens().tolist() == tokeniser.encode(text(50)).tolist()
+    path.write_text("", "utf-8-sig")
+    data = Data.open(path, tokeniser, VOCABULARY)
+    assert len(data.tokens()) == 0
+    with pytest.raises(InvalidValue, match="two tokens or more"):
+        perplexity(uneven, data, context=CONTEXT, stride=12)
+
+
+def test_a_text_without_spaces_is_searched_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens_of, "_PIECE", 10)
+    searched = 0
+    search = tokens_of._last_cut
+
+    def counted(part: str) -> int:
+        nonlocal searched
+        searched += len(part)
+        return search(part)
+
+    monkeypatch.setattr(tokens_of, "_last_cut", counted)
+    path = tmp_path / "text.txt"
+    path.write_text("x" * 1000 + " end")
+    assert list(tokens_of._texts(path)) == ["x" * 1000, " end"]
+    assert searched < 1200
+
+
 # Bad input
 
 
@@ -227,6 +283,10 @@ def test_what_is_no_array_is_refused(tmp_path: Path) -> None:
     np.save(path, np.array([{"a": 1}]), allow_pickle=True)
     with pytest.raises(InvalidValue, match="Cannot read tokens"):
         Data.open(path, None, VOCABULARY).tokens()
+    np.savez(tmp_path / "archive.npz", tokens=np.arange(9))
+    (tmp_path / "archive.npz").rename(path)
+    with pytest.raises(InvalidValue, match="is an archive of arrays"):
+        Data.open(path, None, VOCABULARY).tokens()
 
 
 def test_text_needs_a_tokeniser_that_the_model_knows(tmp_path: Path, tokeniser: Tokeniser) -> None:
@@ -238,6 +298,12 @@ def test_text_needs_a_tokeniser_that_the_model_knows(tmp_path: Path, tokeniser: 
         Data.open(path, tokeniser, 100)
     with pytest.raises(InvalidValue, match="must be a file"):
         Data.open(tmp_path / "absent", tokeniser, VOCABULARY)
+    # Few tokens, one of them with an index past the model's.
+    content = json.loads(tokeniser.to_text())
+    content["model"]["vocab"]["\u0120cat"] = 5000
+    gaps = Tokeniser.from_text(json.dumps(content))
+    with pytest.raises(InvalidValue, match=r"at most the model's 300 tokens\. Got 5001"):
+        Data.open(path, gaps, VOCABULARY)
 
 
 @pytest.mark.parametrize(
