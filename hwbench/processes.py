@@ -1,4 +1,4 @@
-"""Processes of hwbench's own: how they start sooner, share work out, and end together."""
+"""Processes of hwbench's own: how they start sooner, share work out, keep apart, end together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -89,6 +89,23 @@ def shared_out(
     finally:
         held.close()
         watched.close()
+
+
+def held_alone(file: IO[Any]) -> bool:
+    """Whether this process now holds an open file for itself, until it closes it.
+
+    The lock is the kernel's: a process that was killed holds nothing. On a system without `fcntl`
+    nothing is locked.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager

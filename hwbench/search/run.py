@@ -6,14 +6,16 @@ A run can be resumed, and the same seed gives the same bytes, in another process
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from hwbench.architectures import Architecture, ArchitectureTable
 from hwbench.errors import InvalidValue, brief, invalid
+from hwbench.processes import held_alone
 from hwbench.search.algorithms import algorithm
 from hwbench.search.coding import texts
 from hwbench.search.optimiser import Floats, Optimiser, Setting, front
@@ -61,7 +63,7 @@ def check_folder(folder: Path, runs: list[Run], evaluator: Evaluator) -> None:
     """
     for run in runs:
         for path in (folder / run.file, _beside(folder / run.file)):
-            if path.exists():
+            with suppress(FileNotFoundError):
                 _check_same(path, run.header(evaluator))
 
 
@@ -122,7 +124,7 @@ def kept(evaluator: Evaluator, what: Run, folder: str | Path) -> tuple[Path, Tra
 
     Raises:
         InvalidValue: The folder holds another run's file, or an optimiser of one's own proposes
-            something else than architectures of the space.
+            something else than architectures of the space, or another process is at the run.
         OSError: The folder cannot be written.
     """
     folder = Path(folder)
@@ -131,18 +133,30 @@ def kept(evaluator: Evaluator, what: Run, folder: str | Path) -> tuple[Path, Tra
     if path.exists():
         return path, read(path)
     folder.mkdir(parents=True, exist_ok=True)
+    with partial.open("a", encoding="utf-8") as file:
+        if not held_alone(file):
+            raise InvalidValue(
+                f"Another process writes {path}: wait for it, or give another folder."
+            )
+        if path.exists():  # that process has ended since
+            partial.unlink(missing_ok=True)
+            return path, read(path)
+        known = read_partial(partial)
+        found = _written(evaluator, what, known if known and known.texts else None, file)
+        return partial.replace(path), found
+
+
+def _written(evaluator: Evaluator, what: Run, known: Trajectory | None, file: TextIO) -> Trajectory:
+    """Carry a run out into an open file, step by step, its known beginning first."""
     header = what.header(evaluator)
-    known = read_partial(partial) if partial.exists() else None
-    if known is not None and not known.texts:
-        known = None
     parts = []
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(f"{header.line()}\n")
-        for names, first, values, violations in _steps(evaluator, what, known):
-            file.write(rows(first, names, values, violations))
-            file.flush()
-            parts.append((names, first, values, violations))
-    return partial.replace(path), _joined(header, parts)
+    file.truncate(0)
+    file.write(f"{header.line()}\n")
+    for names, first, values, violations in _steps(evaluator, what, known):
+        file.write(rows(first, names, values, violations))
+        file.flush()
+        parts.append((names, first, values, violations))
+    return _joined(header, parts)
 
 
 def trajectory(evaluator: Evaluator, what: Run) -> Trajectory:

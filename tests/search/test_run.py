@@ -13,6 +13,7 @@ import pytest
 from hwbench.architectures import Architecture, SearchSpace
 from hwbench.benchmark import Benchmark
 from hwbench.errors import InvalidValue
+from hwbench.processes import held_alone
 from hwbench.search import ALGORITHMS, Evaluator, Run, Setting, Task, read, run, trajectory
 from hwbench.search.run import summary
 
@@ -84,6 +85,18 @@ def test_another_process_writes_the_same_bytes(
     command += ["--evaluations", "22", "--seeds", "5", "--out", str(tmp_path / "there")]
     subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": "7"})
     assert (tmp_path / "there" / f"{name}-seed-5.jsonl").read_bytes() == here
+
+
+def test_two_processes_at_one_run_keep_apart(evaluator: Evaluator, tmp_path: Path) -> None:
+    """The first to end took the file from under the other, which could still write into it."""
+    what = Run("random", 0, 20)
+    with (tmp_path / f".{what.file}.partial").open("a") as file:
+        assert held_alone(file)
+        with pytest.raises(InvalidValue, match=r"Another process writes .*: wait for it"):
+            run(evaluator, what, tmp_path)
+    assert not (tmp_path / what.file).exists()
+    assert len(read(run(evaluator, what, tmp_path)).texts) == 20
+    assert [p.name for p in tmp_path.iterdir()] == [what.file]
 
 
 def test_a_complete_run_is_left_alone(evaluator: Evaluator, tmp_path: Path) -> None:
