@@ -16,6 +16,7 @@ from hwbench.leaderboard.suite import Suite
 from hwbench.processes import shared_out
 from hwbench.search import Evaluator, Task
 from hwbench.search.fronts import BestFront, best_front, front_file, read_front
+from hwbench.surrogate.artifact import write_file
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Where budgets lie between the least and the greatest value in the space."""
@@ -96,9 +97,7 @@ def _compute(suite: Suite, name: str, device: str, metric: str) -> None:
     found = pick(stored, name, device, metric)
     path = winners_file(suite, name, device, metric)
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.partial")
-    beside.write_text("".join(f"{json.dumps(asdict(w))}\n" for w in found), "utf-8")
-    beside.replace(path)
+    write_file(path, "".join(f"{json.dumps(asdict(w))}\n" for w in found).encode())
 
 
 def pick(best: BestFront, name: str, device: str, metric: str) -> list[Winner]:

@@ -17,6 +17,7 @@ from hwbench.leaderboard.optimisers import Comparison, compare, optimiser_rows, 
 from hwbench.leaderboard.remarks import remarks
 from hwbench.leaderboard.suite import Suite
 from hwbench.surrogate import Catalogue, report, shipped
+from hwbench.surrogate.artifact import write_file
 
 Row = Mapping[str, Any]
 
@@ -163,9 +164,8 @@ def write(folder: Path, contents: Mapping[str, str]) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, content in contents.items():
-        beside = folder / f".{name}.partial"
-        beside.write_text(content, "utf-8")
-        written.append(beside.replace(folder / name))
+        written.append(folder / name)
+        write_file(written[-1], content.encode())
     return written
 
 

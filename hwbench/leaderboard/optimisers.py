@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from hwbench.errors import InvalidValue
 from hwbench.leaderboard.results import Result, front_of, read_results
 from hwbench.leaderboard.suite import Part, Suite
 from hwbench.search import ALGORITHMS
@@ -103,7 +104,8 @@ def compare(suite: Suite, part: Part) -> Comparison:
     """Gather the results of a part.
 
     Raises:
-        InvalidValue: A file is damaged, or a best known front is missing.
+        InvalidValue: A file is damaged, a best known front is missing, or no optimiser has all its
+            runs.
     """
     tasks = tuple(task.name for task in part.tasks())
     best = {task.name: front_of(suite, task).hypervolume for task in part.tasks()}
@@ -113,6 +115,11 @@ def compare(suite: Suite, part: Part) -> Comparison:
     wanted = [(task, seed) for task in tasks for seed in range(part.seeds)]
     order = [*(a for a in ALGORITHMS if a in found), *sorted(set(found) - set(ALGORITHMS))]
     whole = [a for a in order if all(key in found[a] for key in wanted)]
+    if not whole:
+        raise InvalidValue(
+            f"No optimiser has all its runs in part {part.name} of {suite.folder}. "
+            f"Run hwbench leaderboard run {suite.folder}."
+        )
 
     def cube(of: Callable[[Result], Sequence[float] | Floats]) -> Floats:
         return np.array(

@@ -23,6 +23,7 @@ from hwbench.leaderboard.suite import Part, Suite
 from hwbench.search import ALGORITHMS, Task
 from hwbench.search.indicators import attainment
 from hwbench.surrogate import Catalogue, shipped
+from hwbench.surrogate.artifact import write_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -268,8 +269,6 @@ def save(figure: Figure, path: Path) -> list[Path]:
     figure.savefig(png, format="png", dpi=150)
     written = []
     for suffix, content in ((".png", png.getvalue()), (".svg", vector)):
-        target = path.with_name(path.name + suffix)
-        beside = target.with_name(f".{target.name}.partial")
-        beside.write_bytes(content)
-        written.append(beside.replace(target))
+        written.append(path.with_name(path.name + suffix))
+        write_file(written[-1], content)
     return written

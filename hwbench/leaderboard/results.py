@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hwbench.benchmark import Benchmark
-from hwbench.errors import InvalidValue
+from hwbench.errors import InvalidValue, brief
 from hwbench.leaderboard.suite import Part, Suite
 from hwbench.processes import shared_out
 from hwbench.search import Evaluator, Run, Task, Trajectory, trajectory
 from hwbench.search.fronts import BestFront, best_front, front_file, read_front, write_front
 from hwbench.search.indicators import of_trajectory
 from hwbench.search.trajectory import rows
+from hwbench.surrogate.artifact import write_file
 
 Floats = NDArray[np.float64]
 Advance = Callable[[], None]
@@ -70,9 +71,20 @@ class Result:
             ValueError: It is none.
         """
         values = json.loads(line)
-        arrays = ("hypervolume", "igd_plus", "epsilon", "front")
-        values |= {name: np.array(values[name], np.float64) for name in arrays}
-        return cls(**{**values, "at": tuple(values["at"])})
+        if not isinstance(values, dict) or set(values) != set(cls.__slots__):
+            raise ValueError(f"it must have the fields {', '.join(cls.__slots__)}")
+        texts = (values["task"], values["algorithm"], values["best"], values["trajectory"])
+        numbers = (values["seed"], *values["at"])
+        if {type(v) for v in texts} != {str} or {type(v) for v in numbers} != {int}:
+            raise ValueError("its names must be texts, its seed and marks ints")
+        scores = ("hypervolume", "igd_plus", "epsilon")
+        arrays = {name: np.array(values[name], np.float64) for name in (*scores, "front")}
+        shapes = {arrays[name].shape for name in scores}
+        if shapes != {(len(values["at"]),)} or arrays["front"].ndim != 2:
+            raise ValueError("it must have a score at every mark, and a front")
+        if not all(np.isfinite(each).all() for each in arrays.values()):
+            raise ValueError("every score must be a finite number")
+        return cls(**{**values, **arrays, "at": tuple(values["at"])})
 
 
 def _plain(value: Any) -> Any:
@@ -120,38 +132,52 @@ def read_results(suite: Suite, part: Part) -> list[Result]:
     """All results of a part, those of submitted optimisers among them, in a fixed order.
 
     Raises:
-        InvalidValue: A file is damaged, or was scored against another best known front.
+        InvalidValue: A file is damaged, or was scored at other marks or against another front.
     """
     found: list[Result] = []
-    fronts = {task.name: front_of(suite, task).id for task in part.tasks()}
     for task in part.tasks():
-        folder = result_file(suite, part, task, "any").parent
-        for path in sorted(folder.glob("*.jsonl")):
-            found += _read_file(path, task, fronts[task.name])
+        best = front_of(suite, task)
+        for path in sorted(result_file(suite, part, task, "any").parent.glob("*.jsonl")):
+            for number, one in enumerate(read_file(path), 1):
+                if (one.task, one.best, one.at) != (task.name, best.id, part.scored_at):
+                    raise InvalidValue(
+                        f"{path}, line {number}: it must be of {task.name}, scored at "
+                        f"{_marks(part.scored_at)} against the best known front {best.id}. "
+                        f"Got {one.task}, {_marks(one.at)} and {one.best}."
+                    )
+                found.append(one)
     return found
 
 
-def _read_file(path: Path, task: Task, best: str) -> Iterator[Result]:
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+def _marks(at: Sequence[int]) -> str:
+    return brief(list(at))
+
+
+def read_file(path: Path) -> list[Result]:
+    """The lines of a file of results.
+
+    Raises:
+        InvalidValue: A line is no result, or of another optimiser than the file is named for.
+    """
+    found: list[Result] = []
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
-            one = Result.parse(line)
-        except (ValueError, KeyError, TypeError) as error:
+            found.append(Result.parse(line.decode("utf-8")))
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise InvalidValue(f"{path}, line {number}: it is no result: {error}.") from None
-        if one.task != task.name or one.best != best:
+        if found[-1].algorithm != path.stem:
             raise InvalidValue(
-                f"{path}, line {number}: it must be of {task.name}, scored against the best known "
-                f"front {best}. Got {one.task} and {one.best}."
+                f"{path}, line {number}: the algorithm must be {path.stem}. "
+                f"Got {brief(found[-1].algorithm)} instead."
             )
-        yield one
+    return found
 
 
 def write_results(path: Path, results: Sequence[Result]) -> None:
     """Write the results of an optimiser on a task, beside their place and then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.partial")
     ordered = sorted(results, key=lambda r: r.seed)
-    beside.write_text("".join(f"{r.line()}\n" for r in ordered), "utf-8")
-    beside.replace(path)
+    write_file(path, "".join(f"{r.line()}\n" for r in ordered).encode())
 
 
 def front_of(suite: Suite, task: Task) -> BestFront:
@@ -213,7 +239,8 @@ def run_suite(
         advance: Called for each optimiser and task done.
 
     Raises:
-        InvalidValue: A best known front is missing, or was made with other artefacts.
+        InvalidValue: A best known front is missing, or was made with other artefacts, or a file of
+            results is damaged.
     """
     waiting = []
     for part in suite.parts if parts is None else parts:
@@ -222,7 +249,7 @@ def run_suite(
             check_pins(best, _pins(task))
             for name in part.algorithms:
                 path = result_file(suite, part, task, name)
-                if path.is_file() and all(r.best == best.id for r in _parsed(path)):
+                if path.is_file() and _is_whole(read_file(path), part, best):
                     advance()
                 else:
                     waiting.append((suite, part, task, name))
@@ -230,8 +257,9 @@ def run_suite(
         advance()
 
 
-def _parsed(path: Path) -> list[Result]:
-    return [Result.parse(line) for line in path.read_text("utf-8").splitlines()]
+def _is_whole(found: Sequence[Result], part: Part, best: BestFront) -> bool:
+    fits = {r.seed for r in found if r.best == best.id and r.at == part.scored_at}
+    return fits >= set(range(part.seeds))
 
 
 def check_pins(best: BestFront, pins: dict[str, str]) -> None:

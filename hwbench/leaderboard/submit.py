@@ -12,6 +12,7 @@ from hwbench.errors import HwbenchError, InvalidValue
 from hwbench.leaderboard.results import (
     Result,
     front_of,
+    read_file,
     result_file,
     scored,
     write_results,
@@ -125,7 +126,7 @@ def _place(suite: Suite, header: Header) -> tuple[Part, Task]:
 def _there(target: Path, header: Header) -> list[Result]:
     if not target.is_file():
         return []
-    there = [Result.parse(line) for line in target.read_text("utf-8").splitlines()]
+    there = read_file(target)
     if any(one.seed == header.seed for one in there):
         raise InvalidValue(
             f"line 1: {header.algorithm} must not have been run with seed {header.seed} on this "

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hwbench.architectures import space
-from hwbench.errors import HwbenchError, InvalidValue, UnknownName, unknown
+from hwbench.devices import device
+from hwbench.errors import HwbenchError, InvalidValue, UnknownName, brief, unknown
 from hwbench.search import Task, algorithm
 
 FILE = "suite.toml"
@@ -43,10 +45,10 @@ class Part:
     def tasks(self) -> list[Task]:
         """All tasks: spaces by sets of objectives by devices."""
         made = [
-            Task.of(space(name), objectives.format(device=device).split(","))
+            Task.of(space(name), objectives.replace("{device}", each).split(","))
             for name in self.spaces
             for objectives in self.objectives
-            for device in self.devices
+            for each in self.devices
         ]
         return list({task.name: task for task in made}.values())
 
@@ -94,7 +96,7 @@ def read_suite(folder: str | Path) -> Suite:
 
     Raises:
         InvalidValue: There is no such file, or it is no suite.
-        UnknownName: It names a space or an optimiser that nothing bears.
+        UnknownName: It names a field, space, device or optimiser that nothing bears.
     """
     path = Path(folder) / FILE
     try:
@@ -104,34 +106,101 @@ def read_suite(folder: str | Path) -> Suite:
     except (ValueError, RecursionError) as error:
         raise InvalidValue(f"The suite {path} is not TOML: {error}.") from None
     try:
-        parts = tuple(_part(part) for part in table.pop("parts"))
-        return Suite(folder=Path(folder), parts=parts, **_tuples(table))
+        return _suite(Path(folder), table)
     except UnknownName as error:
         raise UnknownName(f"In the suite {path}: {error}") from None
     except HwbenchError as error:
         raise InvalidValue(f"In the suite {path}: {error}") from None
-    except (TypeError, KeyError, AttributeError) as error:
-        known = [f.name for f in (*fields(Suite)[1:], *fields(Part))]
-        raise InvalidValue(
-            f"The suite {path} must have the fields {', '.join(known)}. Got an error: {error}."
-        ) from None
 
 
-def _tuples(table: Mapping[str, Any]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """What a field of a suite's file must be."""
+
+    allowed: str
+    fits: Callable[[Any], bool]
+    needed: bool = True
+
+
+def _is_count(value: object, least: int = 1) -> bool:
+    return type(value) is int and value >= least
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"\w[\w-]{0,59}", value, re.ASCII) is not None
+
+
+def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and value != [] and all(map(fits, value))
+
+
+_COUNT = _Field("an int of at least 1", _is_count)
+_NAMES = _Field("a list of names", _list_of(_is_text))
+
+_OF_SUITE = {
+    "title": _Field("a text", _is_text),
+    "spaces": _NAMES,
+    "devices": _NAMES,
+    "front_evaluations": replace(_COUNT, needed=False),
+    "front_rounds": _Field("an int of at least 0", lambda v: _is_count(v, 0), needed=False),
+    "parts": _Field("a list of tables", _list_of(lambda part: isinstance(part, dict))),
+}
+
+_OF_PART = {
+    "name": _Field("a name of letters, digits, '-' and '_'", _is_name),
+    "spaces": _NAMES,
+    "devices": _NAMES,
+    "objectives": _Field("a list of texts", _list_of(_is_text)),
+    "algorithms": _NAMES,
+    "seeds": _COUNT,
+    "evaluations": _COUNT,
+    "scored_at": _Field("a list of ints of at least 1", _list_of(_is_count)),
+}
+
+
+def _fields(of: str, table: Mapping[str, Any], wanted: Mapping[str, _Field]) -> dict[str, Any]:
+    """The fields of a table, lists as tuples, each as it must be."""
+    for name in table:
+        if name not in wanted:
+            raise unknown(f"field of {of}", name, wanted)
+    for name, field in wanted.items():
+        if name not in table and field.needed:
+            raise InvalidValue(f"{name} of {of} must be {field.allowed}. Got nothing.")
+        if name in table and not field.fits(table[name]):
+            got = brief(table[name])
+            raise InvalidValue(f"{name} of {of} must be {field.allowed}. Got {got} instead.")
     return {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
 
 
+def _suite(folder: Path, table: Mapping[str, Any]) -> Suite:
+    fields = _fields("the suite", table, _OF_SUITE)
+    for name in fields["spaces"]:
+        space(name)
+    fields["devices"] = tuple(device(name).name for name in fields["devices"])
+    fields["parts"] = tuple(map(_part, fields["parts"]))
+    names = [part.name for part in fields["parts"]]
+    if len(set(names)) < len(names):
+        raise InvalidValue(f"The parts must have different names. Got {', '.join(names)}.")
+    return Suite(folder=folder, **fields)
+
+
 def _part(table: Mapping[str, Any]) -> Part:
-    part = Part(**_tuples(table))
-    for name in part.algorithms:
-        algorithm(name)
+    name = table.get("name")
+    part = Part(**_fields(f"part {name}" if _is_name(name) else "a part", table, _OF_PART))
+    for each in part.algorithms:
+        algorithm(each)
     marks = part.scored_at
-    if not marks or list(marks) != sorted(set(marks)) or marks[-1] != part.evaluations:
+    if list(marks) != sorted(set(marks)) or marks[-1] != part.evaluations:
         raise InvalidValue(
             f"scored_at of part {part.name} must rise and end with {part.evaluations}. "
             f"Got {list(marks)} instead."
         )
-    if part.seeds < 1:
-        raise InvalidValue(f"seeds of part {part.name} must be at least 1. Got {part.seeds}.")
-    part.tasks()
+    for task in part.tasks():
+        for objective in task.objectives:
+            if objective.device is not None:
+                device(objective.device)
     return part

@@ -19,6 +19,7 @@ from hwbench.search.extremes import bounds
 from hwbench.search.indicators import Frame, hypervolume
 from hwbench.search.optimiser import Floats, Setting, front
 from hwbench.search.task import Evaluator, Task
+from hwbench.surrogate.artifact import write_file
 
 FORMAT = 1
 _ALGORITHMS = ("nsga2", "mo-rea")
@@ -199,10 +200,9 @@ def write_front(found: BestFront, folder: Path) -> Path:
     """
     path = folder / front_file(found.task)
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.partial")
     parts = (found.task, found.artifacts, found.frame, found.texts, found.values, found.made_by)
-    beside.write_text(f"{_text(*parts)}{json.dumps({'sha256': found.id})}\n", "utf-8")
-    return beside.replace(path)
+    write_file(path, f"{_text(*parts)}{json.dumps({'sha256': found.id})}\n".encode())
+    return path
 
 
 def read_front(path: Path) -> BestFront:

@@ -96,7 +96,7 @@ class Objective:
     def __str__(self) -> str:
         """The text form that `parse` reads."""
         at = "" if self.device is None else f"@{self.device}"
-        level = "" if self.quantile == 0.5 else f":{self.quantile:g}"
+        level = "" if self.quantile == 0.5 else f":{float(self.quantile)!r}"
         return f"{self.metric}{at}{level}"
 
 
@@ -140,7 +140,11 @@ class Constraint:
 
     def __str__(self) -> str:
         """The text form that `parse` reads."""
-        return f"{self.objective}{'<=' if self.at_most else '>='}{self.bound!r}".removesuffix(".0")
+        return (
+            f"{self.objective}{'<=' if self.at_most else '>='}{float(self.bound)!r}".removesuffix(
+                ".0"
+            )
+        )
 
 
 def parse_objectives(given: Sequence[str | Objective]) -> tuple[Objective, ...]:

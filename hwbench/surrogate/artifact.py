@@ -149,7 +149,7 @@ def write_file(path: Path, content: bytes) -> None:
     Raises:
         OSError: It cannot be written; nothing is left of it.
     """
-    beside = path.with_name(f".{path.name}.partial")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         beside.write_bytes(content)
         beside.replace(path)

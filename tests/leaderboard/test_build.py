@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -88,6 +89,13 @@ def test_an_optimiser_without_all_its_runs_is_not_compared(suite: Suite) -> None
     assert c.names == ("random",)
     assert c.incomplete == ("nsga2",)
     assert "runs are missing: nsga2" in files(leaderboard(suite))["leaderboard.md"]
+
+
+def test_a_suite_without_runs_is_told_what_to_run(suite: Suite) -> None:
+    """It ended in a traceback."""
+    shutil.rmtree(suite.folder / "results")
+    with pytest.raises(InvalidValue, match=r"in part all .* Run hwbench leaderboard run"):
+        leaderboard(suite)
 
 
 def test_the_page_needs_nothing_else(built: Suite) -> None:

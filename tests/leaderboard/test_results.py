@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,8 +57,6 @@ def test_results_against_another_front_are_refused(suite: Suite) -> None:
 
 
 def test_a_front_of_other_artefacts_is_refused_with_both_ids(suite: Suite) -> None:
-    from dataclasses import replace
-
     task = suite.parts[0].tasks()[0]
     best = front_of(suite, task)
     path = write_front(best, suite.folder / "fronts")
@@ -70,7 +69,6 @@ def test_a_front_of_other_artefacts_is_refused_with_both_ids(suite: Suite) -> No
         run_suite(suite, jobs=1, advance=lambda: None)
     assert "0" * 64 in str(caught.value)
     assert best.artifacts["perplexity"] in str(caught.value)
-    assert replace(best) is not best
 
 
 def _with_artifacts(best: object, artifacts: dict[str, str]) -> str:
@@ -90,3 +88,47 @@ def test_a_missing_front_says_what_to_run(suite: Suite) -> None:
     shutil.rmtree(suite.folder / "fronts")
     with pytest.raises(InvalidValue, match="Run hwbench leaderboard fronts"):
         run_suite(suite, jobs=1, advance=lambda: None)
+
+
+@pytest.mark.parametrize(
+    "old, new, says",
+    [
+        (b'"seed": 0', b'"seed": "0"', "seed and marks ints"),
+        (b'"hypervolume": [', b'"hypervolume": [NaN, ', "a score at every mark"),
+        (b'"hypervolume": [0', b'"hypervolume": [NaN, 0', "a score at every mark"),
+        (b'"at": [10, 20', b'"at": [10, 20.5', "seed and marks ints"),
+        (b'"epsilon": [', b'"epsilon": ["x", ', "no result"),
+        (b'"epsilon"', b'"epsilo"', "must have the fields"),
+        (b'"task"', b"\xff", "no result"),
+        (b'{"task"', b'[[{"task"', "no result"),
+        (b'"algorithm": "random"', b'"algorithm": "nsga2"', "the algorithm must be random"),
+    ],
+)
+def test_a_damaged_file_is_named(old: bytes, new: bytes, says: str, suite: Suite) -> None:
+    """Some ended in a traceback, and what was cut off was taken for whole."""
+    part = suite.parts[0]
+    path = result_file(suite, part, part.tasks()[0], "random")
+    path.write_bytes(path.read_bytes().replace(old, new, 1))
+    with pytest.raises(InvalidValue, match="line 1: ") as caught:
+        read_results(suite, part)
+    assert says in str(caught.value)
+    with pytest.raises(InvalidValue, match="line 1: "):
+        run_suite(suite, jobs=1, advance=lambda: None)
+
+
+@pytest.mark.parametrize("lines", [0, 1])
+def test_a_file_that_lacks_runs_is_run_again(lines: int, suite: Suite) -> None:
+    part = suite.parts[0]
+    path = result_file(suite, part, part.tasks()[0], "nsga2")
+    whole = path.read_bytes()
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:lines]))
+    run_suite(suite, jobs=1, advance=lambda: None)
+    assert path.read_bytes() == whole
+
+
+def test_results_at_other_marks_are_refused_and_run_again(suite: Suite) -> None:
+    other = replace(suite.parts[0], scored_at=(25, 50))
+    with pytest.raises(InvalidValue, match=r"scored at \[25, 50\] against"):
+        read_results(suite, other)
+    run_suite(suite, jobs=1, advance=lambda: None, parts=[other])
+    assert {one.at for one in read_results(suite, other)} == {(25, 50)}

@@ -56,6 +56,14 @@ def test_a_wrong_constraint_is_refused(text: str) -> None:
         Constraint.parse(text)
 
 
+def test_texts_keep_every_digit() -> None:
+    """A quantile was shown with six, so that a run did not know its own file again."""
+    for one in (Objective("latency", "h100", 0.123456789), Objective("latency", "h100", 1e-7)):
+        assert Objective.parse(str(one)) == one
+    one = Constraint.parse("params<=123456789.5")
+    assert Constraint.parse(str(one)) == one
+
+
 def test_two_different_objectives_are_needed() -> None:
     with pytest.raises(InvalidValue, match="two objectives or more"):
         parse_objectives(["perplexity"])
