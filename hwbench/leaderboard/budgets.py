@@ -11,7 +11,7 @@ import numpy as np
 
 from hwbench.architectures import Architecture, space
 from hwbench.benchmark import Benchmark
-from hwbench.errors import InvalidValue, Unsupported
+from hwbench.errors import HwbenchError, InvalidValue, Unsupported, brief
 from hwbench.leaderboard.suite import Suite
 from hwbench.processes import shared_out
 from hwbench.search import Evaluator, Task
@@ -67,14 +67,17 @@ def compute_winners(suite: Suite, *, jobs: int, advance: Callable[[], None]) -> 
             for metric in METRICS:
                 pins = _pins(bench, device, metric)
                 path = winners_file(suite, name, device, metric)
-                if pins is None or (
-                    path.is_file() and all(w.artifacts == pins for w in read_winners(path))
-                ):
+                if pins is None or _is_whole(path, pins):
                     advance()
                 else:
                     waiting.append((suite, name, device, metric))
     for _ in shared_out(_compute, waiting, jobs):
         advance()
+
+
+def _is_whole(path: Path, pins: dict[str, str]) -> bool:
+    found = read_winners(path) if path.is_file() else []
+    return found != [] and all(w.artifacts == pins for w in found)
 
 
 def _pins(bench: Benchmark, device: str, metric: str) -> dict[str, str] | None:
@@ -117,12 +120,23 @@ def read_winners(path: Path) -> list[Winner]:
     """Read a file of winners.
 
     Raises:
-        InvalidValue: It is none.
+        InvalidValue: A line is no winner of the space, metric and device that name the file.
     """
-    try:
-        return [Winner(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
-    except (ValueError, TypeError) as error:
-        raise InvalidValue(f"The file {path} holds no winners: {error}.") from None
+    found = []
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            one = Winner(**json.loads(line.decode("utf-8")))
+            Architecture.parse(one.architecture, space(path.parent.name))
+        except (HwbenchError, ValueError, TypeError, RecursionError) as error:
+            raise InvalidValue(f"{path}, line {number}: it is no winner: {error}") from None
+        named = (one.space, f"{one.metric}@{one.device}")
+        if named != (path.parent.name, path.stem) or not isinstance(one.budget, float):
+            raise InvalidValue(
+                f"{path}, line {number}: it must be a winner under a budget of {path.stem} in "
+                f"space {path.parent.name}. Got {brief(one)}."
+            )
+        found.append(one)
+    return found
 
 
 def winner_rows(suite: Suite) -> list[dict[str, object]]:

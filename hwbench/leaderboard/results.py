@@ -184,7 +184,7 @@ def front_of(suite: Suite, task: Task) -> BestFront:
     """The stored best known front of a task.
 
     Raises:
-        InvalidValue: There is none, or it is damaged.
+        InvalidValue: There is none, or it is damaged, or of another task.
     """
     path = suite.folder / "fronts" / front_file(task)
     if not path.is_file():
@@ -192,7 +192,12 @@ def front_of(suite: Suite, task: Task) -> BestFront:
             f"There is no best known front of {task.name}: {path} is missing. "
             f"Run hwbench leaderboard fronts {suite.folder}."
         )
-    return read_front(path)
+    found = read_front(path)
+    if found.task != task:
+        raise InvalidValue(
+            f"The best known front {path} must be of {task.name}. Got one of {found.task.name}."
+        )
+    return found
 
 
 def compute_fronts(suite: Suite, *, jobs: int, update: bool, advance: Advance) -> None:

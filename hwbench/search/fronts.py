@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hwbench.architectures import Architecture, ArchitectureTable
+from hwbench.architectures import Architecture, ArchitectureTable, SearchSpace
 from hwbench.errors import HwbenchError, InvalidValue
 from hwbench.search.algorithms import algorithm
 from hwbench.search.coding import Coding, Genomes, texts
@@ -212,12 +212,11 @@ def read_front(path: Path) -> BestFront:
         InvalidValue: The file is no front, or its hash does not fit.
         OSError: It cannot be read.
     """
-    lines = path.read_text("utf-8").splitlines()
+    content = path.read_bytes()
     try:
+        lines = content.decode("utf-8").splitlines()
         header, last = json.loads(lines[0]), json.loads(lines[-1])
         rows = [json.loads(line) for line in lines[1:-1]]
-        from hwbench.architectures import SearchSpace
-
         space = SearchSpace.from_dict(header["space"])
         task = Task.of(space, header["objectives"], header["constraints"])
         frame = Frame(np.array(header["ideal"]), np.array(header["reference"]))
@@ -226,9 +225,9 @@ def read_front(path: Path) -> BestFront:
             task, header["artifacts"], frame, [r[0] for r in rows], values, header["made_by"]
         )
         named = last["sha256"]
+    except HwbenchError as error:
+        raise InvalidValue(f"The file {path} is no best known front: {error}") from None
     except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
-        if isinstance(error, HwbenchError):
-            raise
         raise InvalidValue(f"The file {path} is no best known front: {error}.") from None
     if found.id != named:
         raise InvalidValue(

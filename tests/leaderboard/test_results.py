@@ -19,8 +19,8 @@ from hwbench.leaderboard.results import (
     result_file,
     run_suite,
 )
-from hwbench.search import Evaluator, Run, run
-from hwbench.search.fronts import read_front, write_front
+from hwbench.search import Evaluator, Run, Task, run
+from hwbench.search.fronts import front_file, read_front, write_front
 
 
 def test_a_trajectory_file_has_the_hash_of_its_result(built: Suite, tmp_path: Path) -> None:
@@ -80,6 +80,15 @@ def _with_artifacts(best: object, artifacts: dict[str, str]) -> str:
     parts = (best.task, artifacts, best.frame, best.texts, best.values, best.made_by)
     text = _text(*parts)
     return text + json.dumps({"sha256": hashlib.sha256(text.encode()).hexdigest()}) + "\n"
+
+
+def test_a_front_of_another_task_is_refused(suite: Suite) -> None:
+    task = suite.parts[0].tasks()[0]
+    other = Task.of(task.search_space, ["perplexity", "energy@h100"])
+    path = suite.folder / "fronts" / front_file(task)
+    path.rename(path.parent / "perplexity,energy@h100.jsonl")
+    with pytest.raises(InvalidValue, match=r"must be of s: perplexity, energy@h100\. Got one of"):
+        front_of(suite, other)
 
 
 def test_a_missing_front_says_what_to_run(suite: Suite) -> None:

@@ -64,9 +64,10 @@ def test_a_front_changed_by_hand_is_refused(found: BestFront, tmp_path: Path) ->
     path.write_text(path.read_text().replace(found.made_by, "a guess"))
     with pytest.raises(InvalidValue, match="must have the hash"):
         read_front(path)
-    path.write_text("{}\n{}\n")
-    with pytest.raises(InvalidValue, match="no best known front"):
-        read_front(path)
+    for damaged in (b"{}\n{}\n", b"", b"\xff", b'{"space": 3}\n{}\n', b"[1]\n[2]\n"):
+        path.write_bytes(damaged)
+        with pytest.raises(InvalidValue, match=r"h100\.jsonl is no best known front"):
+            read_front(path)
 
 
 def feasible(bench: Benchmark, *constraints: str) -> None:
