@@ -175,7 +175,10 @@ def _scored(path: Path, folder: Path | None) -> dict[str, Any]:
         return {**row, "hypervolume": float(scores.hypervolume[-1])}
     suite = read_suite(folder)
     if task not in suite.tasks():
-        raise InvalidValue(f"The task of {path} must be one of the suite's. Got {task.name}.")
+        raise InvalidValue(
+            f"The task of {path} must be one of the suite's, without constraints or noise. "
+            f"Got {task.name} instead."
+        )
     best = front_of(suite, task)
     check_pins(best, found.header.artifacts)
     scores = of_trajectory(found, best.frame, best.normalised, (count,))

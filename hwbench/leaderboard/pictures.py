@@ -170,7 +170,9 @@ def correlations(board: Leaderboard, metric: str = "latency") -> Figure:
     rows = next(t.rows for t in board.tables if t.name == "devices")
     spaces = list(dict.fromkeys(r["space"] for r in rows if r["metric"] == metric))
     if not spaces:
-        raise InvalidValue(f"There is no pair of devices with {metric} in this suite.")
+        raise unknown(
+            "metric of pairs of devices", metric, dict.fromkeys(r["metric"] for r in rows)
+        )
     figure = _figure(5.2 * len(spaces), 5.0)
     picture = None
     for axes, space in zip(np.atleast_1d(figure.subplots(1, len(spaces))), spaces, strict=True):
@@ -262,7 +264,12 @@ def save(figure: Figure, path: Path) -> list[Path]:
     Args:
         figure: The figure.
         path: Where to write, without a suffix.
+
+    Raises:
+        InvalidValue: The path has no last part to name the files after.
     """
+    if not path.name:
+        raise InvalidValue(f"The pictures' path must end in a name. Got {str(path)!r} instead.")
     path.parent.mkdir(parents=True, exist_ok=True)
     vector = svg(figure).encode()  # first: drawing at another resolution moves the layout
     png = io.BytesIO()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hwbench.errors import UnknownName
+from hwbench.errors import InvalidValue, UnknownName
 from hwbench.leaderboard import Suite
 from hwbench.leaderboard.build import leaderboard
 
@@ -35,6 +35,17 @@ def test_one_task_alone(built: Suite) -> None:
 def test_an_unknown_picture(built: Suite) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'devices'"):
         picture("device", built, lambda: leaderboard(built))
+
+
+def test_an_unknown_metric_of_devices(built: Suite) -> None:
+    with pytest.raises(UnknownName, match=r"Unknown metric .* 'energies'\. Did you mean 'energy'"):
+        picture("devices", built, lambda: leaderboard(built), metric="energies")
+
+
+@pytest.mark.parametrize("path", ["", ".", "/"])
+def test_a_path_without_a_name(path: str, built: Suite) -> None:
+    with pytest.raises(InvalidValue, match="must end in a name"):
+        save(picture("devices", built, lambda: leaderboard(built)), Path(path))
 
 
 def test_no_two_lines_look_alike() -> None:

@@ -60,6 +60,7 @@ def put(place: int, value: object) -> Callable[[list], object]:
         (line(4, lambda r: r.__setitem__(3, r[3] * 1.0001)), "line 4: the value of latency@h100"),
         (line(51, put(2, 1.0)), "line 51: the value of perplexity must be"),
         (line(4, put(2, float("nan"))), "line 4: every value must be a finite number. Got nan"),
+        (line(4, put(2, 10**400)), "line 4: every value must be a finite number. Got 1000"),
         (line(4, lambda r: r.__setitem__(1, r[1].replace("gpt-s", "gpt-m"))), "line 4: "),
         (line(9, put(1, "gpt")), "line 9: An architecture's text must be of the form"),
         (line(9, put(0, 3)), "line 9: the evaluation must be 8"),
