@@ -79,13 +79,14 @@ class Plan:
         """
         try:
             items = tuple(
-                Item(str(i["role"]), Architecture.parse(i["architecture"], space))
+                Item(ROLES[ROLES.index(i["role"])], Architecture.parse(i["architecture"], space))
                 for i in values["items"]
             )
             anchor = Architecture.parse(values["anchor"], space)
             return cls(items, anchor, int(values["seed"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise InvalidStore(f"A campaign's plan is incomplete: {error}.") from None
+            said = str(error).rstrip(".")
+            raise InvalidStore(f"A campaign's plan is incomplete: {said}.") from None
 
 
 def make_plan(space: SearchSpace, budget: int = 64, tests: int = 0, seed: int = 0) -> Plan:

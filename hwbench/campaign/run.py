@@ -22,7 +22,7 @@ from hwbench.campaign.curve import Point, cross_validated
 from hwbench.campaign.lock import only_campaign
 from hwbench.campaign.plan import Item, Plan, make_plan
 from hwbench.devices import canonical
-from hwbench.errors import InvalidStore, InvalidValue, invalid
+from hwbench.errors import InvalidStore, InvalidValue, UnknownName, invalid
 from hwbench.measure.setup import Absent, Outcome, Reading, Setup
 from hwbench.measure.worker import Worker
 from hwbench.records import Condition, Readings, Store, StoreWriter
@@ -32,7 +32,7 @@ ANCHOR_EVERY = 8
 """Measurements between two of the anchor."""
 
 _LATENCY = "latency_ms"
-_DEVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_DEVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Campaign:
     def __post_init__(self) -> None:
         """Check the device's name, which becomes a folder, and the target."""
         if not _DEVICE_NAME.fullmatch(self.device_name):
-            allowed = "letters, digits, '_', '.' and '-', a letter or digit first"
+            allowed = "at most 64 letters, digits, '_', '.' and '-', a letter or digit first"
             raise invalid("device_name", "profile", allowed, self.device_name)
         if self.until is not None and not 0 < self.until < 100:
             raise invalid("until", "profile", "a percentage in (0, 100)", self.until)
@@ -127,16 +127,24 @@ def run_campaign(
     with own:
         card = own.card()
         if fresh:
-            source = f"hwbench profile of {campaign.device_name}"
-            StoreWriter.create(
-                out, name=campaign.device_name, source=source, licence="the measurer's own"
-            )
+            _create(campaign, out)
         with only_campaign(out):
             session = _Session.begin(campaign, out, card, own, now)
             for done, total in session.run():
                 if progress is not None:
                     progress(done, total)
             return session.end()
+
+
+def _create(campaign: Campaign, out: Path) -> None:
+    source = f"hwbench profile of {campaign.device_name}"
+    try:
+        StoreWriter.create(
+            out, name=campaign.device_name, source=source, licence="the measurer's own"
+        )
+    except InvalidValue:
+        if not (out / MANIFEST).is_file():  # otherwise another process made it meanwhile
+            raise
 
 
 @dataclass(slots=True)
@@ -171,6 +179,7 @@ class _Session:
         """Read what is done and note the new session."""
         writer, store = StoreWriter.open(out), Store.open(out)
         device, space = canonical(campaign.device_name), campaign.space
+        _check_space(store, space)
         state = _state(campaign, store)
         plan = Plan.from_dict(state["plan"], space)
         done, medians = _done(store, device, space)
@@ -180,7 +189,7 @@ class _Session:
             counted[item.architecture] += 1
             if counted[item.architecture] > done[item.architecture]:
                 todo.append(item)
-        number = len(state["sessions"])
+        number = max(len(state["sessions"]), writer.next_session(device, [space.name]))
         started = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         state["sessions"].append({"session": number, "started": started, "card": card})
         writer.write_campaign(device, space.name, state)
@@ -334,10 +343,10 @@ def _state(campaign: Campaign, store: Store) -> dict[str, Any]:
     if found is None:
         plan = _new_plan(campaign).to_dict()
         return {"version": 1, "asked": asked, "plan": plan, "sessions": [], "curve": []}
-    before = found.get("asked")
-    if not isinstance(before, dict) or not {"plan", "sessions", "curve"} <= found.keys():
+    if not _whole(found):
         raise InvalidStore(f"{store.path} holds a damaged campaign of {campaign.device_name}.")
-    for key, value in asked.items():
+    before, now = _flat(found["asked"]), _flat(asked)
+    for key, value in now.items():
         if before.get(key) != value:
             raise InvalidValue(
                 f"{store.path} holds a campaign of {campaign.device_name} in space {space.name} "
@@ -346,19 +355,52 @@ def _state(campaign: Campaign, store: Store) -> dict[str, Any]:
     return found
 
 
+def _whole(state: dict[str, Any]) -> bool:
+    """Whether what a store says of a campaign has the parts that are read, in their types."""
+    types = {"asked": dict, "plan": dict, "sessions": list, "curve": list}
+    if not all(isinstance(state.get(key), kind) for key, kind in types.items()):
+        return False
+    points = [(p.get("architectures"), p.get("mape")) for p in state["curve"] if type(p) is dict]
+    numbers = all(type(n) is int and type(mape) is float for n, mape in points)
+    return numbers and len(points) == len(state["curve"])
+
+
+def _flat(asked: dict[str, Any]) -> dict[str, Any]:
+    """What was asked for, the fields of the workload among the rest."""
+    workload = asked.get("workload")
+    return {**asked, "workload": None, **(workload if isinstance(workload, dict) else {})}
+
+
+def _check_space(store: Store, space: SearchSpace) -> None:
+    """Refuse a space that the store knows under the same name with other choices.
+
+    Raises:
+        InvalidValue: It does.
+    """
+    try:
+        known = store.space(space.name)
+    except UnknownName:
+        return
+    if known != space:
+        raise InvalidValue(
+            f"{store.path} knows another space by the name of {space.name!r}; rename one of them, "
+            "or give another store."
+        )
+
+
 def _done(
     store: Store, device: str, space: SearchSpace
 ) -> tuple[Counter[Architecture], dict[Architecture, float]]:
     """How often each architecture was measured or given up, and its first median latency."""
     done: Counter[Architecture] = Counter()
     medians: dict[Architecture, float] = {}
-    if space.name not in store.spaces():
+    frame = store.conditions(device, space)
+    if frame is None and not store.metrics(device, space):
         return done, medians
     recorded = store.architectures(space)
     by_id = dict(zip(recorded.arch_id.tolist(), recorded.table.architectures(), strict=True))
     # An append that was killed between two files may have left only one of the two.
     places: set[tuple[int, int, int]] = set()
-    frame = store.conditions(device, space)
     if frame is not None:
         rows = frame[["arch_id", "session", "position"]].itertuples(index=False, name=None)
         places |= {(int(a), int(s), int(p)) for a, s, p in rows}

@@ -115,7 +115,7 @@ def profile(
     if as_json:
         print_json(_plain(summary))
         return
-    _say(summary, out, device_name, owner.name)
+    _say(summary, out, device_name, space)
 
 
 def _run(campaign: Campaign, out: Path) -> Summary:
@@ -152,6 +152,7 @@ def _plain(summary: Summary) -> dict[str, Any]:
 
 
 def _say(summary: Summary, out: Path, device: str, space: str) -> None:
+    """Print how it went; the space as it was given, a file of one's own for instance."""
     print_text(
         f"Measured {summary.measured} times in {summary.wall_s:.0f} s, "
         f"{100 * summary.overhead:.0f}% of it overhead; {summary.failed} failed, "
@@ -168,6 +169,8 @@ def _say(summary: Summary, out: Path, device: str, space: str) -> None:
             ],
             as_json=False,
         )
+    if summary.measured and summary.failed == summary.measured:
+        return  # there is nothing to fit
     print_text(
         f"Next: hwbench fit --store {out} --out my-artifacts, then hwbench query --artifacts "
         f"my-artifacts --space {space} --device {device} --arch random."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from typing import Any
 
 import torch
@@ -191,5 +192,8 @@ class Instruments:
 
 
 def _out_of_memory(error: BaseException) -> str:
+    """In one line, with what was asked for where torch says it."""
     said = " ".join(str(error).split())
-    return f"out of memory: {said.split('. ')[0][:160]}" if said else "out of memory"
+    asked = re.search(r"tried to allocate [\d.]+ \w+", said, re.IGNORECASE)
+    told = f"t{asked.group()[1:]}" if asked else said.split(". ")[0][:160]
+    return f"out of memory: {told}" if told else "out of memory"

@@ -6,6 +6,7 @@ are both enough repeats and enough time, within a maximum.
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -30,7 +31,7 @@ class Protocol:
         max_time_s: Time after which no further repeat is begun, however few there are.
 
     Raises:
-        InvalidValue: A number is not positive, or a least exceeds its most.
+        InvalidValue: A number is not positive and finite, or a least exceeds its most.
     """
 
     min_warmup: int = 3
@@ -46,8 +47,9 @@ class Protocol:
         """Check every number."""
         for field in fields(self):
             value: object = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-                raise invalid(field.name, "Protocol", "a number > 0", value)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not 0 < value < math.inf:  # type: ignore[operator]
+                raise invalid(field.name, "Protocol", "a finite number > 0", value)
         for least, most in (
             ("min_warmup", "max_warmup"),
             ("min_repeats", "max_repeats"),

@@ -29,6 +29,9 @@ DTYPES: Mapping[str, tuple[str, str, bool]] = MappingProxyType(
 NEW_TOKENS = 32
 """Tokens that a decoding pass generates unless told otherwise."""
 
+_MOST_THREADS = 4096
+_MOST_TOKENS = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
@@ -71,11 +74,15 @@ class Setup:
     def __post_init__(self) -> None:
         """Check what `Workload` checks, and that the block's positions suffice."""
         threads: object = self.threads
-        if threads is not None and (type(threads) is not int or threads < 1):
-            raise invalid("threads", "Setup", "an int >= 1", threads)
+        if threads is not None and (type(threads) is not int or not 1 <= threads <= _MOST_THREADS):
+            raise invalid("threads", "Setup", f"an int from 1 to {_MOST_THREADS}", threads)
         if self.dtype not in DTYPES:
             raise unknown("dtype", self.dtype, DTYPES)
         self.workload("none")
+        tokens = self.batch_size * self.context
+        if tokens > _MOST_TOKENS:
+            allowed = f"with sequences of {self.context} at most {_MOST_TOKENS} tokens a pass"
+            raise invalid("batch_size", "Setup", allowed, tokens)
         positions = block_config(self.block).positions
         if positions and self.context > positions:
             allowed = f"with new_tokens at most {positions} in block {self.block}"
@@ -217,7 +224,7 @@ def checked_device(name: str) -> Any:
         device = torch.device(name)
     except RuntimeError:
         raise invalid("device", "profile", "'cpu' or 'cuda:<index>'", name) from None
-    if device.type == "cpu":
+    if device.type == "cpu" and device.index is None:
         return device
     if device.type != "cuda":
         raise invalid("device", "profile", "'cpu' or 'cuda:<index>'", name)

@@ -156,14 +156,34 @@ def _serve(connection: Connection, setup: Setup, opener: Callable[[Setup], Bench
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
     try:
-        bench = opener(setup)
+        bench = _opened(opener, setup)
         connection.send(bench.card())
         while True:
-            connection.send(bench.measure(connection.recv()))
+            connection.send(_measured(bench, connection.recv()))
     except (EOFError, BrokenPipeError):
         return
     except HwbenchError as error:
         connection.send(error)
+
+
+def _opened(opener: Callable[[Setup], Bench], setup: Setup) -> Bench:
+    try:
+        return opener(setup)
+    except RuntimeError as error:  # torch's, whatever a driver says
+        reason = f"The measuring process could not start: {_first_line(error)}."
+        raise HwbenchError(reason) from None
+
+
+def _measured(bench: Bench, arch: Architecture) -> Outcome:
+    try:
+        return bench.measure(arch)
+    except RuntimeError as error:
+        return failed(_first_line(error), "none")
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:160].rstrip(" .")
 
 
 def _end_with(sentinel: int) -> None:

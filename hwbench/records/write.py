@@ -261,6 +261,13 @@ class _Change:
 
     def commit(self) -> None:
         """Put all files in their places."""
+        try:
+            self._commit()
+        except OSError:
+            files.clear_temporary(self.path)
+            raise
+
+    def _commit(self) -> None:
         names = (*self.tables, *self.texts)
         beside = {name: files.temporary(self.path / name) for name in names}
         for name, (kind, table) in self.tables.items():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,7 @@ from hwbench.errors import InvalidStore, InvalidValue
 from hwbench.measure.nvml import DeviceState
 from hwbench.measure.setup import Absent, Outcome, Reading, Setup
 from hwbench.measure.worker import Worker
-from hwbench.records import Store, validate
+from hwbench.records import Store, StoreWriter, validate
 from tests.measure import benches
 
 SPACE = SearchSpace("own", (32, 64), (2, 3, 4), (1, 2), (2, 4), seq_len=16)
@@ -246,8 +249,99 @@ def test_another_campaign_of_the_same_device_is_refused(tmp_path: Path) -> None:
     run_campaign(campaign(), out, worker=Formula())
     with pytest.raises(InvalidValue, match=r"with budget 20\. Got 24 instead; give another store"):
         run_campaign(campaign(budget=24), out, worker=Formula())
+    longer = Campaign(
+        space=SPACE, device_name="my-cpu", setup=replace(SETUP, seq_len=15), budget=20, tests=3
+    )
+    with pytest.raises(InvalidValue, match=r"with seq_len 16\. Got 15 instead; give another"):
+        run_campaign(longer, out, worker=Formula())
+    twin = SearchSpace("own", (32, 64), (2, 3, 4), (1, 2), (2, 3), seq_len=16)
+    renamed = Campaign(space=twin, device_name="my-cpu", setup=SETUP, budget=20, tests=3)
+    with pytest.raises(InvalidValue, match="knows another space by the name of 'own'"):
+        run_campaign(renamed, out, worker=Formula())
     run_campaign(campaign(device_name="other"), out, worker=Formula())
     assert Store.open(out).devices() == ("my-cpu", "other")
+
+
+@pytest.mark.parametrize(
+    "part, value, said",
+    [
+        ("sessions", "x", "holds a damaged campaign of my-cpu"),
+        ("curve", [3], "holds a damaged campaign of my-cpu"),
+        ("curve", [{"architectures": 8}], "holds a damaged campaign of my-cpu"),
+        ("asked", None, "holds a damaged campaign of my-cpu"),
+        ("plan", "x", "holds a damaged campaign of my-cpu"),
+        ("plan", {}, "plan is incomplete: 'items'"),
+        ("plan", {"items": [{"role": "spare", "architecture": ""}]}, "plan is incomplete: "),
+    ],
+)
+def test_a_damaged_campaign_is_refused_in_one_line(
+    tmp_path: Path, part: str, value: object, said: str
+) -> None:
+    out = tmp_path / "store"
+    run_campaign(campaign(), out, worker=Formula())
+    path = out / "campaigns/my-cpu/own.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), part: value}))
+    before = path.read_bytes()
+    with pytest.raises(InvalidStore, match=said):
+        run_campaign(campaign(), out, worker=Formula())
+    assert path.read_bytes() == before
+
+
+def test_without_its_architectures_a_store_is_damaged_rather_than_begun_anew(
+    tmp_path: Path,
+) -> None:
+    """New ids would have named other architectures than the old observations meant."""
+    out = tmp_path / "store"
+    run_campaign(campaign(), out, worker=Formula())
+    (out / "architectures/own.parquet").unlink()
+    with pytest.raises(InvalidStore, match="has no architectures of space own"):
+        run_campaign(campaign(), out, worker=Formula())
+
+
+def test_sessions_stay_apart_where_a_campaign_lost_its_file(tmp_path: Path) -> None:
+    out = tmp_path / "store"
+    with pytest.raises(KeyboardInterrupt):
+        run_campaign(campaign(), out, worker=Formula(stop_after=9))
+    (out / "campaigns/my-cpu/own.json").unlink()
+    assert run_campaign(campaign(), out, worker=Formula()).remaining == 0
+    seen = Store.open(out).observations("my-cpu", SPACE, "latency")
+    assert seen is not None
+    assert set(seen.session.tolist()) == {0, 1}
+
+
+def test_a_store_that_another_process_makes_meanwhile_is_used(tmp_path: Path) -> None:
+    out = tmp_path / "store"
+
+    class Meanwhile(Formula):
+        def card(self) -> dict[str, Any]:
+            if not out.exists():
+                StoreWriter.create(out, name="a", source="another process", licence="CC0-1.0")
+            return super().card()
+
+    assert run_campaign(campaign(), out, worker=Meanwhile()).remaining == 0
+    assert Store.open(out).manifest.source == "another process"
+
+
+def test_a_full_disk_is_one_line_and_leaves_no_half_file(tmp_path: Path) -> None:
+    out = tmp_path / "store"
+
+    class Full(Formula):
+        def measure(self, arch: Architecture) -> Outcome:
+            if len(self.measured) == 9:
+                limit = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+                resource.setrlimit(resource.RLIMIT_FSIZE, (64, limit))
+            return super().measure(arch)
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        with pytest.raises(InvalidStore, match=r"Cannot write .*File too large"):
+            run_campaign(campaign(), out, worker=Full())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [path for path in out.rglob(".writing-*") if path.is_file()] == []
+    assert not validate(out).errors
+    assert len(times_seen(out)) == 9  # the tenth alone is lost
+    assert run_campaign(campaign(), out, worker=Formula()).remaining == 0
 
 
 def test_a_wrong_device_leaves_no_store_behind(tmp_path: Path) -> None:

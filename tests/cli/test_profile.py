@@ -55,7 +55,9 @@ def test_a_profile_of_this_cpu_goes_on_and_is_a_valid_store(
     assert (seen.workload.batch_size, seen.workload.seq_len) == (1, 8)
     assert [f for f in validate(out).findings if f.severity == "error"] == []
     assert profile(own, out) == 0  # done already
-    assert "Measured 0 times" in capsys.readouterr().out
+    again = capsys.readouterr().out
+    assert "Measured 0 times" in again
+    assert f"--space {own} --device my-cpu" in again  # its name alone would be unknown
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,12 @@ def test_a_profile_of_this_cpu_goes_on_and_is_a_valid_store(
         (["--batch-size", "0"], "batch_size"),
         (["--block", "gpt3"], "block"),
         (["--device", "tpu"], "'cpu' or 'cuda:<index>'"),
+        (["--device", "cpu:3"], "'cpu' or 'cuda:<index>'"),
+        (["--device-name", "x" * 65], "at most 64 letters"),
+        (["--min-time", "inf"], "a finite number > 0"),
+        (["--min-time", "nan"], "a finite number > 0"),
+        (["--threads", "99999999999999999999"], "an int from 1 to 4096"),
+        (["--batch-size", "99999999999999999999"], "at most 2147483647 tokens a pass"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_nothing(

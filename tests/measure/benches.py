@@ -30,7 +30,7 @@ class FakeBench:
 
 
 class FragileBench(FakeBench):
-    """Runs out of memory, crashes, hangs or breaks, by the number of layers."""
+    """Runs out of memory, crashes or breaks, by the number of layers."""
 
     def measure(self, arch: Architecture) -> Outcome:
         match arch.n_layer:
@@ -42,6 +42,8 @@ class FragileBench(FakeBench):
                 os._exit(7)
             case 5:
                 raise InvalidValue("The fifth layer is refused.")
+            case 6:
+                raise RuntimeError("CUDA error: misaligned address\nFor debugging consider more.")
         return super().measure(arch)
 
 
@@ -67,6 +69,10 @@ def slow(setup: Setup) -> FakeBench:
 
 def refusing(setup: Setup) -> FakeBench:
     raise InvalidValue("There must be a device.")
+
+
+def undriven(setup: Setup) -> FakeBench:
+    raise RuntimeError("The driver is too old.\nUpdate it.")
 
 
 def dying(setup: Setup) -> FakeBench:

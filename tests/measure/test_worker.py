@@ -17,7 +17,7 @@ from hwbench.measure.setup import Absent, Reading, Setup
 from hwbench.measure.worker import Worker
 from tests.measure import benches
 
-SPACE = SearchSpace("w", (8,), (1, 2, 3, 4, 5), (1,), (2,), (True,), head_size=8, seq_len=8)
+SPACE = SearchSpace("w", (8,), (1, 2, 3, 4, 5, 6), (1,), (2,), (True,), head_size=8, seq_len=8)
 SETUP = Setup(batch_size=1, seq_len=8)
 ROOT = Path(__file__).parents[2]
 
@@ -57,6 +57,7 @@ def test_one_process_measures_everything_and_is_replaced_when_it_must() -> None:
         assert reason(worker, 4) == "the measuring process ended with status 7"
         with pytest.raises(InvalidValue, match="fifth layer"):
             worker.measure(arch(5))
+        assert reason(worker, 6) == "CUDA error: misaligned address"
         assert isinstance(worker.measure(arch(1)).readings["latency_ms"], Reading)
         last = worker.card()["pid"]
     assert not alive(last)
@@ -72,6 +73,9 @@ def test_a_fresh_process_for_each_architecture_where_peaks_are_asked_for() -> No
 
 def test_what_is_wrong_with_the_setup_is_told() -> None:
     with Worker(SETUP, benches.refusing) as worker, pytest.raises(InvalidValue, match="device"):
+        worker.card()
+    said = r"^The measuring process could not start: The driver is too old\.$"
+    with Worker(SETUP, benches.undriven) as worker, pytest.raises(HwbenchError, match=said):
         worker.card()
     with Worker(SETUP, benches.dying) as worker, pytest.raises(HwbenchError, match="status 3"):
         worker.measure(arch(1))
