@@ -69,7 +69,8 @@ def _of_snapshot(snapshot: Snapshot) -> dict[str, Any]:
         if "run" in values:
             runs.append(dict(values["run"]))
             steps += int(values["run"]["step"])
-        origin, widths, layers = dict(values["origin"]), values["widths"], values["layers"]
+        parent = {"name": values["origin"]["name"], "files": dict(values["origin"]["files"])}
+        widths, layers = values["widths"], values["layers"]
     except (KeyError, TypeError, ValueError, LookupError) as error:
         reason = " ".join(str(error).split())
         raise InvalidArtifact(f"Cannot describe {snapshot.folder}: {reason}.") from None
@@ -77,7 +78,7 @@ def _of_snapshot(snapshot: Snapshot) -> dict[str, Any]:
         snapshot.checked(part)
     return {
         "kind": "supernet",
-        "parent": origin,
+        "parent": parent,
         "model": model.to_dict(),
         "space": space.to_dict(),
         "architectures": space.size,

@@ -1,13 +1,16 @@
 """A folder on disk that holds a state as a whole: tensors, texts, and a card that names them.
 
-The card is replaced last. Until then the files that the old card names are untouched, so a writer
-that is killed or runs out of space leaves the state before; a reader never sees half of one.
+The card is replaced last. Until then the files that the old card names are untouched, for a file's
+name holds a part of its hash; so a writer that is killed or runs out of space leaves the state
+before, and a reader never sees half of one.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +24,11 @@ from hwbench.errors import InvalidArtifact
 from hwbench.records.files import sha256
 
 CARD = "supernet.json"
+
+_PARTS = ("weights", "moments", "tokenizer")
+_TEMPORARY = ".writing-"
+_FILE = re.compile(rf"({'|'.join(_PARTS)})-\d{{7}}(-end)?(-[0-9a-f]{{8}})?\.(safetensors|json)")
+"""The name of a file that `write_snapshot` gave, and in which no other file is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,10 @@ class Snapshot:
         path = folder / CARD
         try:
             values = json.loads(path.read_text("utf-8"))
+            if not isinstance(values, dict) or not isinstance(values.get("files"), dict):
+                raise ValueError("it must hold a mapping with 'files'")
             files = values.pop("files")
+            _check_runs(values)
             for entry in files.values():
                 if {"file", "sha256", "bytes"} - set(entry) or Path(entry["file"]).name != (
                     entry["file"]
@@ -111,26 +122,28 @@ def write_snapshot(
         values: What the card says, ready for JSON.
         tensors: Named tensors by part.
         texts: Texts by part, kept as JSON files.
-        tag: Stands in the files' names, so that they do not replace those of the state before.
+        tag: Stands in the files' names, for a reader: seven digits, and "-end" or nothing.
 
     Raises:
         InvalidArtifact: A file could not be written; the state before is untouched.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    beside = folder / f".writing-{os.getpid()}"
+    # A folder, since the library that writes tensors has temporary files of its own.
+    aside = folder / f"{_TEMPORARY}{os.getpid()}"
+    beside = aside / "file"
     files: dict[str, dict[str, Any]] = {}
     placed: list[Path] = []
     try:
+        aside.mkdir(parents=True, exist_ok=True)
         for part in (*tensors, *texts):
-            suffix = "safetensors" if part in tensors else "json"
-            path = folder / f"{part}-{tag}.{suffix}"
             if part in tensors:
                 save_file({k: v.contiguous() for k, v in tensors[part].items()}, beside)
             else:
                 beside.write_text(texts[part], "utf-8")
+            digest, suffix = sha256(beside), "safetensors" if part in tensors else "json"
+            path = folder / f"{part}-{tag}-{digest[:8]}.{suffix}"
             files[part] = {
                 "file": path.name,
-                "sha256": sha256(beside),
+                "sha256": digest,
                 "bytes": beside.stat().st_size,
             }
             if not path.exists():
@@ -140,17 +153,42 @@ def write_snapshot(
         beside.write_text(card + "\n", "utf-8")
         beside.replace(folder / CARD)
     except (OSError, SafetensorError) as error:
-        for path in (beside, *placed):
+        for path in placed:
             path.unlink(missing_ok=True)
         raise InvalidArtifact(
             f"Cannot write to {folder}: {_line(error)}. What it held before is untouched."
         ) from None
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
     named = {entry["file"] for entry in files.values()}
-    for part in ("weights", "moments", "tokenizer"):
-        for path in folder.glob(f"{part}-*"):
-            if path.name not in named:
-                path.unlink()
+    for path in list(folder.iterdir()):
+        if _FILE.fullmatch(path.name) and path.name not in named:
+            path.unlink()
     return Snapshot(folder, values, files)
+
+
+def clear_temporary(folder: Path) -> None:
+    """Remove what a killed writer left; only for the one who holds the folder."""
+    for path in list(folder.glob(f"{_TEMPORARY}*")):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _check_runs(values: Mapping[str, Any]) -> None:
+    """See that a card tells its finished runs, and the unfinished one, as a run is told.
+
+    Raises:
+        ValueError: It does not.
+    """
+    runs = [("steps", run) for run in values["history"]]
+    if "run" in values:
+        runs.append(("step", values["run"]))
+    for count, run in runs:
+        told = isinstance(run, dict) and {"settings", "data", count} <= set(run)
+        if not told or type(run[count]) is not int:
+            raise ValueError(f"a run must have 'settings', 'data' and {count!r}, an int")
 
 
 def _line(error: Exception) -> str:

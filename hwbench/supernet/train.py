@@ -29,7 +29,7 @@ from hwbench.errors import InvalidValue, invalid
 from hwbench.model import Model
 from hwbench.records import files
 from hwbench.supernet.settings import TrainSettings
-from hwbench.supernet.snapshot import CARD, Snapshot, write_snapshot
+from hwbench.supernet.snapshot import CARD, Snapshot, clear_temporary, write_snapshot
 from hwbench.supernet.supernet import Supernet
 
 LOG = "log.jsonl"
@@ -284,6 +284,7 @@ class _Run:
                     loss = (1 - _DISTILLED) * plain + _DISTILLED * _divergence(logits, teacher)
                 accelerator.backward(loss / (len(drawn) * settings.accumulation))
                 losses[i] += plain.item() / settings.accumulation
+        losses = self._averaged(losses)
         norm = self._gradient_norm()
         if not all(map(math.isfinite, (*losses, norm))):
             raise InvalidValue(
@@ -303,6 +304,15 @@ class _Run:
             "tokens": self.step * settings.batch_size * settings.context,
             "seconds": time.perf_counter() - began,
         }
+
+    def _averaged(self, losses: list[float]) -> list[float]:
+        """The losses of the whole batch, of which a process has seen its share."""
+        accelerator = self.accelerator
+        if accelerator.num_processes == 1:
+            return losses
+        ours = torch.tensor(losses, device=accelerator.device)
+        mean: list[float] = accelerator.reduce(ours, reduction="mean").tolist()
+        return mean
 
     def _gradient_norm(self) -> float:
         """Average gradients over processes and clip them; the norm before."""
@@ -382,9 +392,9 @@ class _Run:
             yield lambda line: None
             return
         path = self.out / LOG
-        lines = path.read_text("utf-8").splitlines() if path.is_file() else []
-        with path.open("w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in lines[: self.step])
+        lines = path.read_text("utf-8", "replace").splitlines() if path.is_file() else []
+        files.write_text(path, "".join(f"{line}\n" for line in lines[: self.step]))
+        with path.open("a", encoding="utf-8") as file:
 
             def log(line: Mapping[str, Any]) -> None:
                 file.write(json.dumps(line) + "\n")
@@ -397,7 +407,10 @@ def _accelerator(settings: TrainSettings, device: str | None) -> Accelerator:
     on_gpu = device != "cpu" and torch.cuda.is_available()
     half = on_gpu and torch.cuda.is_bf16_supported()
     wanted = {"auto": half, "bfloat16": True, "float32": False}[settings.precision]
-    return Accelerator(mixed_precision="bf16" if wanted else "no", cpu=device == "cpu")
+    made = Accelerator(mixed_precision="bf16" if wanted else "no", cpu=device == "cpu")
+    # Accumulation is counted here: what a launcher's configuration says would divide losses twice.
+    made.gradient_accumulation_steps = 1
+    return made
 
 
 @contextmanager
@@ -406,6 +419,7 @@ def _only_run(out: Path, accelerator: Accelerator) -> Iterator[None]:
         if accelerator.is_main_process:
             try:
                 held.enter_context(files.locked(out, wait=False))
+                clear_temporary(out)
             except BlockingIOError:
                 raise InvalidValue(
                     f"Another process trains into {out}; wait for it, or give another folder."

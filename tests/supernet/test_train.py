@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from hwbench.errors import InvalidArtifact, InvalidValue, UnknownName
-from hwbench.supernet import Alone, Subnetworks, Supernet, TrainSettings, train
+from hwbench.supernet import Alone, Subnetworks, Supernet, TrainSettings, describe, train
 from hwbench.supernet.train import batch, draw
 from tests.supernet.tiny import CONTEXT, TINY, tiny_supernet
 
@@ -250,6 +250,83 @@ def test_without_space_the_checkpoint_before_survives(
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
+def test_a_log_is_not_lost_where_it_cannot_be_cut_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    what = Subnetworks(tiny_supernet(tmp_path / "parent"))
+    with pytest.raises(_Stop):
+        train(what, TOKENS, SETTINGS, out, data=ABOUT, device="cpu", progress=stop_after(8))
+    before = (out / "log.jsonl").read_bytes()
+
+    def no_space(path: Path, text: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("hwbench.records.files.write_text", no_space)
+    again = Subnetworks(Supernet.from_pretrained(tmp_path / "parent", TINY))
+    with pytest.raises(OSError, match="No space left"):
+        train(again, TOKENS, SETTINGS, out, data=ABOUT, device="cpu")
+    assert (out / "log.jsonl").read_bytes() == before
+
+
+def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / ".writing-1").mkdir(parents=True)
+    (out / ".writing-1" / ".tmpabcdef").write_text("half a file")
+    (out / ".writing-1-log.jsonl").write_text("half a line")
+    for name in ("weights-of-mine.safetensors", "tokenizer-old.json", "moments-1.txt"):
+        (out / name).write_text("kept")
+    run(out)
+    assert {p.name for p in out.iterdir() if p.is_dir() or p.read_bytes() == b"kept"} == {
+        "weights-of-mine.safetensors", "tokenizer-old.json", "moments-1.txt",
+    }  # fmt: skip
+    assert len(list(out.glob(".writing-*"))) == 0
+
+
+def test_saved_again_after_as_many_steps_the_state_before_survives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files have the same number in their names, and were overwritten before the card was."""
+    supernet = tiny_supernet(tmp_path / "parent")
+    supernet.save(tmp_path / "out")
+    before = supernet.digest()
+    with torch.no_grad():
+        supernet.model.norm.weight.zero_()
+    monkeypatch.setattr("hwbench.supernet.snapshot.CARD", "absent/supernet.json")
+    with pytest.raises(InvalidArtifact, match="Cannot write to"):
+        supernet.save(tmp_path / "out")
+    monkeypatch.undo()
+    assert Supernet.load(tmp_path / "out").digest() == before
+
+
+@pytest.mark.parametrize("run_", [5, {}, {"step": 1}, {"step": "1", "settings": {}, "data": {}}])
+def test_a_card_with_a_damaged_run_is_refused_in_one_line(run_: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    tiny_supernet(tmp_path / "parent").save(out)
+    card = json.loads((out / "supernet.json").read_text())
+    (out / "supernet.json").write_text(json.dumps({**card, "run": run_}))
+    what = Subnetworks(Supernet.from_pretrained(tmp_path / "parent", TINY))
+    for use in (
+        lambda: train(what, TOKENS, SETTINGS, out, data=ABOUT, device="cpu"),
+        lambda: Supernet.load(out),
+        lambda: describe(out),
+    ):
+        with pytest.raises(InvalidArtifact, match="a run must have 'settings'"):
+            use()
+
+
+def test_a_launchers_accumulation_divides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """accelerate reads it from its own configuration, and scaled every loss down once more."""
+    plain = run(tmp_path / "a", replace(SETTINGS, steps=2))
+    norms = [line["gradient_norm"] for line in log(tmp_path / "a")]
+    monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4")
+    again = run(tmp_path / "b", replace(SETTINGS, steps=2))
+    assert [line["gradient_norm"] for line in log(tmp_path / "b")] == norms
+    assert again.digest() == plain.digest()
+
+
 def test_a_file_that_may_not_grow_is_no_half_checkpoint(tmp_path: Path) -> None:
     """The kernel's own refusal, in the library that writes the tensors."""
     parent = tmp_path / "parent"
@@ -352,5 +429,8 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
     )  # fmt: skip
     two = Supernet.load(tmp_path / "two")
     assert len(log(tmp_path / "two")) == 4
+    for ours, theirs in zip(log(tmp_path / "out"), log(tmp_path / "two"), strict=True):
+        losses = [[entry["loss"] for entry in line["losses"]] for line in (ours, theirs)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5)  # of the whole batch
     pairs = zip(one.model.parameters(), two.model.parameters(), strict=True)
     assert all(torch.allclose(a, b, rtol=0, atol=1e-5) for a, b in pairs)
