@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -35,6 +36,7 @@ _ROTARY_SHARE = 4
 _ROTARY_BASE = 10_000.0
 _INIT_STD = 0.02
 _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
+_DAMAGE = (OSError, ValueError, TypeError, LookupError, RuntimeError)
 
 Rotation = tuple[Tensor, Tensor]
 """Cosines and sines of the rotary angles, each (T, rotated / 2)."""
@@ -343,12 +345,15 @@ class Model(nn.Module):
                 at a time, so a mapping that opens a file for each needs no room for all.
 
         Raises:
-            InvalidValue: A weight is missing, left over, of another shape or not finite, the head
-                is not the token embedding, or the block is not gpt2.
+            InvalidValue: A weight is missing, left over, there twice, of another shape or kind of
+                number, or not finite, the head is not the token embedding, or the block is not
+                gpt2.
         """
         if self.config.block != "gpt2":
             raise invalid("weights", "load_gpt2", "for a model of block 'gpt2'", self.config.block)
         given = {name.removeprefix("transformer."): name for name in weights}
+        if len(given) < len(weights):
+            raise InvalidValue("The weights of load_gpt2 must have each name once. One is twice.")
         # Masks, which old checkpoints hold beside the weights.
         given = {k: v for k, v in given.items() if not k.endswith((".attn.bias", ".masked_bias"))}
         for name, p in self.named_parameters():
@@ -361,6 +366,10 @@ class Model(nn.Module):
                 raise InvalidValue(
                     f"{theirs!r} of load_gpt2 must have the shape {tuple(p.shape)}. "
                     f"Got {tuple(w.shape)} instead."
+                )
+            if not w.is_floating_point() or w.itemsize < 2:
+                raise InvalidValue(
+                    f"{theirs!r} of load_gpt2 must hold floats of 16 bits or more. Got {w.dtype}."
                 )
             if not torch.isfinite(w).all():
                 raise InvalidValue(
@@ -376,16 +385,21 @@ class Model(nn.Module):
             raise InvalidValue(f"The weights of load_gpt2 hold {next(iter(given))!r}, left over.")
 
     def save(self, folder: str | Path) -> None:
-        """Write `config.json` and `model.safetensors` into a folder, each beside and renamed."""
-        from safetensors.torch import save_file
+        """Write `config.json` and `model.safetensors` into a folder; see `write_files`.
 
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        beside = target / f".writing-{os.getpid()}"
-        save_file({k: v.contiguous() for k, v in self.state_dict().items()}, beside)
-        beside.replace(target / _WEIGHTS)
-        beside.write_text(json.dumps(self.config.to_dict(), indent=2) + "\n", "utf-8")
-        beside.replace(target / _CONFIG)
+        Raises:
+            InvalidValue: The folder holds the `config.json` of something else.
+            InvalidArtifact: A file could not be written; what the folder held is untouched.
+        """
+        path = Path(folder) / _CONFIG
+        if path.is_file():
+            try:
+                ModelConfig.from_dict(json.loads(path.read_text("utf-8")))
+            except _DAMAGE:
+                raise InvalidValue(
+                    f"A model needs a folder of its own. {folder} has another {_CONFIG}."
+                ) from None
+        write_files(Path(folder), self.state_dict(), self.config.to_dict())
 
     @classmethod
     def load(cls, folder: str | Path, *, device: torch.device | str = "cpu") -> Model:
@@ -404,10 +418,35 @@ class Model(nn.Module):
             with torch.device("meta"):
                 model = cls(config)
             model.load_state_dict(weights, assign=True)
-        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        except (*_DAMAGE, SafetensorError) as error:
             reason = " ".join(str(error).split())
             raise InvalidArtifact(f"Cannot load a model from {source}: {reason}") from None
         return model
+
+
+def write_files(folder: Path, weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
+    """Write `model.safetensors` and `config.json` into a folder, both beside and then renamed.
+
+    Raises:
+        InvalidArtifact: A file could not be written; what the folder held is untouched.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    # A folder, since the library that writes tensors has temporary files of its own.
+    aside = folder / f".writing-{os.getpid()}"
+    try:
+        aside.mkdir(parents=True, exist_ok=True)
+        whole = {name: w.contiguous() for name, w in weights.items()}
+        save_file(whole, aside / _WEIGHTS, metadata={"format": "pt"})
+        (aside / _CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+        for name in (_WEIGHTS, _CONFIG):
+            (aside / name).replace(folder / name)
+    except (OSError, SafetensorError) as error:
+        reason = " ".join((getattr(error, "strerror", None) or str(error)).split()).rstrip(".")
+        raise InvalidArtifact(f"Cannot write a model to {folder}: {reason}.") from None
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _norm(config: ModelConfig) -> nn.LayerNorm:

@@ -224,6 +224,37 @@ def test_a_damaged_model_is_refused_in_one_line(tmp_path: Path) -> None:
         model.Model.load(tmp_path)
 
 
+def test_what_a_folder_held_is_not_lost_to_a_model(tmp_path: Path) -> None:
+    """A checkpoint's config.json and model.safetensors were overwritten without a word."""
+    made = tiny("gpt2", 1)
+    for content in ('{"model_type": "gpt2"}', "[1]", "no JSON"):
+        (tmp_path / "config.json").write_text(content)
+        with pytest.raises(InvalidValue, match="needs a folder of its own"):
+            made.save(tmp_path)
+        assert [p.name for p in tmp_path.iterdir()] == ["config.json"]
+    (tmp_path / "config.json").unlink()
+    made.save(tmp_path)
+    tiny("gpt2", 2).save(tmp_path)  # in place of another model is fine
+    with pytest.raises(InvalidArtifact, match="Not a directory"):
+        made.save(tmp_path / "config.json" / "m")
+
+
+def test_without_space_a_model_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from safetensors import SafetensorError
+
+    def no_space(weights: object, path: Path, **kwargs: object) -> None:
+        path.write_bytes(b"half a file")
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("safetensors.torch.save_file", no_space)
+    with pytest.raises(InvalidArtifact, match=r"Cannot write .*No space left") as error:
+        tiny("gpt2", 1).save(tmp_path / "m")
+    assert "\n" not in str(error.value)
+    assert list((tmp_path / "m").iterdir()) == []
+
+
 def test_built_in_its_place_with_the_same_weights_for_the_same_seed() -> None:
     config = model.ModelConfig.of(TINY.largest, "hwgpt", vocabulary=50)
     one, two, other = (model.Model.built(config, seed=s) for s in (7, 7, 8))

@@ -145,8 +145,7 @@ def train(
     from hwbench.supernet import Subnetworks, TrainSettings
     from hwbench.supernet import train as train_into
 
-    if out.resolve() == Path(checkpoint).resolve():
-        raise InvalidValue(f"A supernet must be trained into another folder than {checkpoint}.")
+    _check_elsewhere("A supernet must be trained", out, checkpoint)
     supernet = _opened(checkpoint, space, widths, layers, calibration or data, tokenizer)
     settings = TrainSettings(
         strategy=strategy,
@@ -275,6 +274,7 @@ def extract(
     tokenizer: TokenizerOption = None,
 ) -> None:
     """Write a subnetwork as a dense model of its own, which hwbench.model.Model.load reads."""
+    _check_elsewhere("A subnetwork must be written", out, checkpoint)
     supernet = _opened(checkpoint, space, widths, layers, calibration, tokenizer)
     architecture = architecture_of(arch, supernet.space, seed)
     supernet.extract(architecture).save(out)
@@ -326,6 +326,11 @@ def _run_line(run: dict[str, Any]) -> str:
     )
 
 
+def _check_elsewhere(what: str, out: Path, checkpoint: str) -> None:
+    if out.resolve() == Path(checkpoint).resolve():
+        raise InvalidValue(f"{what} into another folder than {checkpoint}.")
+
+
 def _opened(
     checkpoint: str,
     space: str | None,
@@ -369,7 +374,11 @@ def _default_device() -> str:
 
 
 def _move(supernet: Supernet, device: str) -> None:
+    import torch
+
     try:
+        if torch.device(device).type == "meta":
+            raise ValueError("it computes nothing")
         supernet.to(device)
     except (RuntimeError, AssertionError, ValueError) as error:
         reason = str(error).splitlines()[0].rstrip(".")

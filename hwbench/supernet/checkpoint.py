@@ -8,7 +8,6 @@ more memory than the model.
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import re
 import zipfile
@@ -19,16 +18,15 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from hwbench.errors import InvalidArtifact, InvalidValue, MissingDependency, brief
-from hwbench.model import Model, ModelConfig, gpt2_name, is_transposed
+from hwbench.model import Model, ModelConfig, gpt2_name, is_transposed, write_files
 
 CONFIG = "config.json"
 
 _WHOLE = ("model.safetensors", "pytorch_model.bin")
-_FETCHED = ("*.json", "*.safetensors", "merges.txt")
+_FETCHED = ("*.json", "merges.txt", "model*.safetensors")
 _DAMAGE = (OSError, RuntimeError, ValueError, EOFError, AttributeError)
 _EPSILON = 1e-5  # of torch's layer norm, which the model has
 _FIXED: Mapping[str, tuple[Any, ...]] = {
@@ -68,7 +66,10 @@ def locate(path_or_name: str | Path) -> Path:
             "huggingface_hub: pip install 'hwbench[supernet]', or give the path of a folder."
         ) from None
     try:
-        return Path(snapshot_download(name, allow_patterns=list(_FETCHED)))
+        fetched = Path(snapshot_download(name, allow_patterns=list(_FETCHED)))
+        if not any(fetched.glob("model*.safetensors")):  # an older one, which has .bin files only
+            fetched = Path(snapshot_download(name, allow_patterns=["pytorch_model*.bin"]))
+        return fetched
     except (OSError, RuntimeError, HfHubHTTPError, HFValidationError) as error:
         raise InvalidValue(
             f"There is no folder {name!r} here, and it could not be fetched from the hub "
@@ -226,7 +227,7 @@ def _opened(path: Path) -> Iterator[Mapping[str, Tensor]]:
         else:
             mapped = _is_mappable(path)
             loaded = torch.load(path, map_location="cpu", mmap=mapped, weights_only=True)
-            yield {k: v for k, v in loaded.items() if isinstance(v, Tensor)}
+            yield {str(k): v for k, v in loaded.items() if isinstance(v, Tensor)}
     except (*_DAMAGE, SafetensorError, pickle.UnpicklingError) as error:
         reason = " ".join(str(error).split()).split(". ")[0]
         raise InvalidArtifact(f"Cannot read {path}: {reason[:200]}.") from None
@@ -244,13 +245,19 @@ def read_gpt2(folder: Path, dtype: torch.dtype = torch.float32) -> Model:
         dtype: What the weights are held in.
 
     Raises:
-        InvalidArtifact: A file is missing, damaged or of another model, or a weight is missing,
-            unknown, of another shape or not finite.
+        InvalidArtifact: A file is missing, damaged or of another model, a weight is missing,
+            unknown, of another shape or not finite, or there is not enough memory.
     """
     config, weights = read_config(folder), Weights(folder)
     with torch.device("meta"):
         model = Model(config)
-    model = model.to(dtype).to_empty(device="cpu")
+    try:
+        model = model.to(dtype).to_empty(device="cpu")
+    except RuntimeError:  # torch's allocator
+        weigh = sum(p.numel() for p in model.parameters())
+        raise InvalidArtifact(
+            f"There is not enough memory for the {weigh:,} weights that {folder / CONFIG} tells of."
+        ) from None
     try:
         model.load_gpt2(weights)
     except InvalidValue as error:
@@ -268,6 +275,7 @@ def write_gpt2(model: Model, folder: str | Path) -> None:
 
     Raises:
         InvalidValue: GPT-2 has no such shape.
+        InvalidArtifact: A file could not be written; what the folder held is untouched.
     """
     config = model.config
     uniform = len(set(config.n_head)) == len(set(config.mlp_ratio)) == 1
@@ -277,16 +285,10 @@ def write_gpt2(model: Model, folder: str | Path) -> None:
             "A model of write_gpt2 must be of block 'gpt2' with biases, the same heads and ratio "
             "in every layer, and heads x head_size = embed_dim. It is not."
         )
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
     weights = {}
     for name, p in model.named_parameters():
         theirs = gpt2_name(name)
-        w = p.detach().t() if is_transposed(theirs) else p.detach()
-        weights[f"transformer.{theirs}"] = w.contiguous()
-    beside = target / f".writing-{os.getpid()}"
-    save_file(weights, beside, metadata={"format": "pt"})
-    beside.replace(target / _WHOLE[0])
+        weights[f"transformer.{theirs}"] = p.detach().t() if is_transposed(theirs) else p.detach()
     values = {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
@@ -300,5 +302,4 @@ def write_gpt2(model: Model, folder: str | Path) -> None:
         "vocab_size": config.vocabulary,
         "tie_word_embeddings": True,
     }
-    beside.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
-    beside.replace(target / CONFIG)
+    write_files(Path(folder), weights, values)

@@ -357,7 +357,11 @@ def _standard(config: ModelConfig) -> ModelConfig:
 
 
 def _check_fits(space: SearchSpace, config: ModelConfig) -> None:
-    inner = config.mlp_ratio[0] * config.embed_dim
+    if config.block != "gpt2":
+        raise InvalidValue(f"A supernet's parent must be of block 'gpt2'. Got {config.block!r}.")
+    if any(space.bias) and not config.bias:
+        raise InvalidValue(f"The space {space.name} has biases, which the parent has not.")
+    inner = min(config.mlp_ratio) * config.embed_dim
     limits = (
         ("embed_dim", max(space.embed_dim), config.embed_dim),
         ("n_layer", max(space.n_layer), len(config.n_head)),

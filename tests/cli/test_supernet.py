@@ -40,6 +40,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 PARENT = ("--checkpoint", "parent", "--space", "tiny.toml")
 STEPS = ("--steps", "4", "--batch-size", "4", "--warmup-steps", "1", "--device", "cpu")
 TRAIN = ("supernet", "train", *PARENT, "--data", "train.txt", "--out", "trained", *STEPS)
+EXTRACT = ("supernet", "extract", *PARENT, "--arch", "random")
 EVAL = ("supernet", "eval", "--data", "test.txt", "--device", "cpu")
 
 
@@ -171,12 +172,17 @@ def test_a_checkpoint_is_described(here: Path, capsys: pytest.CaptureFixture[str
         (("supernet", "describe", "absent"), "absent must be a folder"),
         (("supernet", "describe", "."), "config.json"),
         (("supernet", "extract", *PARENT, "--arch", "x", "--out", "m"), "'x'"),
+        ((*EXTRACT, "--out", "parent"), "must be written into another folder than parent"),
+        ((*EXTRACT, "--out", "another"), "needs a folder of its own. another has another"),
+        ((*EVAL[:-1], "meta", *PARENT), "Cannot use the device 'meta'"),
     ],
 )
 def test_mistakes_get_one_line_and_leave_nothing(
     args: tuple[str, ...], said: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (here / "empty.txt").write_text("")
+    (here / "another").mkdir()
+    (here / "another" / "config.json").write_text('{"model_type": "llama"}')
     before = sorted(p.relative_to(here) for p in here.rglob("*"))
     assert said in refused(capsys, *args)
     assert sorted(p.relative_to(here) for p in here.rglob("*")) == before

@@ -209,6 +209,18 @@ def _malicious(folder: Path) -> None:
     torch.save({"a": shutil.rmtree}, folder / "pytorch_model.bin")
 
 
+def _again(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    twice = {**weights, _FC.removeprefix("transformer."): 2 * weights[_FC]}
+    save_file(twice, folder / "model.safetensors")
+
+
+def _bytes(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save({k.encode(): v for k, v in weights.items()}, folder / "pytorch_model.bin")
+
+
 _FC = "transformer.h.1.mlp.c_fc.weight"
 
 DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -216,6 +228,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a transposed weight": (_change(_FC, lambda w: w.T), r"the shape \(32, 128\)|\(128, 32\)"),
     "a NaN": (_change(_FC, lambda w: w.fill_(float("nan"))), "must be finite"),
     "an infinity": (_change(_FC, lambda w: w.fill_(float("inf"))), "must be finite"),
+    "numbers of 8 bits": (_change(_FC, lambda w: w.to(torch.float8_e4m3fn)), "16 bits or more"),
+    "whole numbers": (_change(_FC, lambda w: w.to(torch.int8)), "Got torch.int8"),
+    "complex numbers": (_change(_FC, lambda w: w.to(torch.complex64)), "Got torch.complex64"),
+    "a weight twice": (_again, "each name once"),
+    "names that are bytes": (_bytes, "must hold 'wte.weight'"),
     "an unknown weight": (_add("transformer.h.1.crossattention.q"), "left over"),
     "a fourth layer": (_add("transformer.h.3.ln_1.weight"), "left over"),
     "another head": (_add("lm_head.weight"), "must be the token embedding again"),
@@ -268,6 +285,48 @@ def test_a_name_without_a_network_points_to_a_folder(
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(MissingDependency, match=r"pip install 'hwbench\[supernet\]'"):
         Supernet.from_pretrained("gpt2-xl")
+
+
+def test_of_an_older_name_on_the_hub_the_bin_files_are_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_checkpoint(tmp_path / "hub")
+    _to_bin(tmp_path / "hub", legacy=False)
+
+    def download(name: str, allow_patterns: list[str]) -> str:
+        for path in (tmp_path / "hub").iterdir():
+            if any(path.match(pattern) for pattern in allow_patterns):
+                (tmp_path / "cache").mkdir(exist_ok=True)
+                shutil.copy(path, tmp_path / "cache")
+        return str(tmp_path / "cache")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    supernet = Supernet.from_pretrained("someone/older", TINY)
+    assert supernet.origin["name"] == "someone/older"
+    assert supernet.tokeniser is not None
+
+
+def test_sizes_past_all_memory_are_said(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "vocab_size": 10**14}))
+    with pytest.raises(InvalidArtifact, match=r"not enough memory for the 3,200,\d+,\d+,\d+,\d+ w"):
+        Supernet.from_pretrained(tmp_path, TINY)
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"mlp_ratio": (4, 2, 4)}, "mlp_ratio x embed_dim is 64. Got 128"),
+        ({"bias": False}, "tiny has biases, which the parent has not"),
+        ({"block": "hwgpt"}, "must be of block 'gpt2'. Got 'hwgpt'"),
+    ],
+)
+def test_a_parent_must_hold_every_slice(change: dict[str, Any], said: str) -> None:
+    """A layer narrower than the first was cut short without a word."""
+    config = ModelConfig.of(TINY.largest, "gpt2", vocabulary=10, context=8)
+    with pytest.raises(InvalidValue, match=said):
+        Supernet(Model(replace(config, **change)), TINY)
 
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "a/b/c", "", "../x", "two words"])
