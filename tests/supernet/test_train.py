@@ -407,30 +407,41 @@ def test_text_and_context_must_fit(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_two_processes_train_as_one(tmp_path: Path) -> None:
-    """accelerate's launcher shares the batch out; gradients are averaged."""
-    one = run(tmp_path / "out", replace(SETTINGS, steps=4))
+    """The launcher shares the batch out; gradients are averaged; a run that was stopped goes on."""
+    settings = replace(SETTINGS, steps=4, save_every=2, accumulation=2, strategy="random")
+    one = run(tmp_path / "out", settings)
     code = tmp_path / "script.py"
     code.write_text(
         "from dataclasses import replace\n"
         "from pathlib import Path\n"
+        "from accelerate import PartialState\n"
         "from hwbench.supernet import Subnetworks, Supernet, train\n"
-        "from tests.supernet.test_train import ABOUT, SETTINGS, TOKENS\n"
+        "from tests.supernet.test_train import ABOUT, SETTINGS, TOKENS, stop_after\n"
         "from tests.supernet.tiny import TINY\n"
         f"parent = Path({str(tmp_path / 'out-parent')!r})\n"
         "what = Subnetworks(Supernet.from_pretrained(parent, TINY))\n"
-        "settings = replace(SETTINGS, steps=4)\n"
+        "settings = replace(SETTINGS, steps=4, save_every=2, strategy='random')\n"
         f"out = Path({str(tmp_path / 'two')!r})\n"
-        "train(what, TOKENS, settings, out, data=ABOUT, device='cpu')\n"
+        "stop = stop_after(3) if not out.exists() else lambda done: None\n"
+        "train(what, TOKENS, settings, out, data=ABOUT, device='cpu', progress=stop)\n"
+        "assert PartialState().num_processes == 2\n"
     )
-    launch = ("accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1")
-    subprocess.run(
-        [sys.executable, "-m", *launch, str(code)],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True,
-    )  # fmt: skip
+    # What `accelerate launch` runs for several GPUs; for CPUs it starts one process only.
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", str(code)]
+    for status in (1, 0):
+        done = subprocess.run(
+            command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False
+        )
+        assert done.returncode == status
     two = Supernet.load(tmp_path / "two")
     assert len(log(tmp_path / "two")) == 4
     for ours, theirs in zip(log(tmp_path / "out"), log(tmp_path / "two"), strict=True):
         losses = [[entry["loss"] for entry in line["losses"]] for line in (ours, theirs)]
         assert losses[0] == pytest.approx(losses[1], rel=1e-5)  # of the whole batch
-    pairs = zip(one.model.parameters(), two.model.parameters(), strict=True)
-    assert all(torch.allclose(a, b, rtol=0, atol=1e-5) for a, b in pairs)
+        assert ours["gradient_norm"] == pytest.approx(theirs["gradient_norm"], rel=1e-4)
+    alone = dict(one.model.named_parameters())
+    for name, p in two.model.named_parameters():
+        # No function depends on the biases of keys: their gradients are rounding, which AdamW
+        # makes steps of.
+        near = 1e-4 if name.endswith("qkv.bias") else 1e-6
+        assert torch.allclose(alone[name], p, rtol=0, atol=near)
