@@ -25,10 +25,17 @@ from typing import Any
 
 from hwbench.architectures import Architecture, SearchSpace, space
 from hwbench.campaign.plan import make_plan
+from hwbench.measure.protocol import Protocol
 from hwbench.measure.setup import Outcome, Reading, Setup
 
 SECONDS = {"s": 330, "xl": 130, "energy": 40, "decode": 40, "train": 40}
 """How long each part may take before the next one begins."""
+
+HIDDEN = ("readings", "windows", "before", "after", "card", "setup")
+"""What is in the file alone."""
+
+QUICK = Protocol(max_warmup=3, min_repeats=2, min_time_s=1e-3, max_repeats=2)
+"""How often a pass of a dry run is run."""
 
 
 class Results:
@@ -44,7 +51,7 @@ class Results:
         line = {"part": part, "at_s": round(time.perf_counter() - self.begun, 3), **values}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        shown = {k: v for k, v in line.items() if k not in ("readings", "before", "after", "card")}
+        shown = {k: v for k, v in line.items() if k not in HIDDEN}
         print(json.dumps(shown), flush=True)
 
 
@@ -78,7 +85,7 @@ def check(out: Path, device: str, *, dry_run: bool) -> None:
     from hwbench.measure.instruments import Instruments
 
     def setup_of(owner: SearchSpace, **more: Any) -> Setup:
-        small = {"batch_size": 1, "seq_len": 16} if dry_run else {}
+        small = {"batch_size": 1, "seq_len": 16, "protocol": QUICK} if dry_run else {}
         return Setup.of_space(owner, device, **{**more, **small})
 
     results = Results(out)
@@ -87,11 +94,15 @@ def check(out: Path, device: str, *, dry_run: bool) -> None:
         bench = Instruments.open(setup)
         results.write("card", of=part, card=bench.card(), setup=asdict(setup))
         done, measured_s = 0, 0.0
-        for arch in architectures[: 2 if dry_run else None]:
+        for arch in [owner.smallest] * 2 if dry_run else architectures:
             if time.perf_counter() - start > SECONDS[part]:
                 break
             began = time.perf_counter()
-            outcome = bench.measure(arch)
+            try:
+                outcome = bench.measure(arch)
+            except RuntimeError as error:  # one that fails must not cost the others
+                results.write("failed", of=part, arch=str(arch), reason=str(error))
+                continue
             wall_s = time.perf_counter() - began
             done, measured_s = done + 1, measured_s + outcome.measured_s
             results.write(part, space=owner.name, arch=str(arch), wall_s=wall_s, **plain(outcome))
@@ -131,9 +142,15 @@ def compare_energy(results: Results, setup: Setup) -> None:
             torch.cuda.synchronize(device)
 
         waited()
-        windows = {m.source.name: asdict(m.window(waited)) for m in (*meters, *meters[::-1])}
-        ratio = windows["nvml-power"]["energy_j"] / windows["nvml"]["energy_j"]
-        results.write("energy", arch=str(arch), power_over_counter=ratio, readings=windows)
+        windows: dict[str, list[dict[str, Any]]] = {meter.source.name: [] for meter in meters}
+        try:
+            for meter in (*meters, *meters[::-1]):  # there and back, since a card warms up
+                windows[meter.source.name].append(asdict(meter.window(waited)))
+        except Unsupported as error:
+            results.write("energy", arch=str(arch), reason=str(error))
+            continue
+        counter, power = (sum(w["energy_j"] for w in windows[m.source.name]) for m in meters)
+        results.write("energy", arch=str(arch), power_over_counter=power / counter, windows=windows)
 
 
 def make_store(lines: Path, store: Path, device_name: str) -> None:
@@ -197,7 +214,7 @@ if __name__ == "__main__":
         "--store", type=Path, help="make this store of the lines and measure nothing"
     )
     parser.add_argument("--device-name", default="gpu", help="what the store calls the device")
-    parser.add_argument("--dry-run", action="store_true", help="two tiny passes of each part")
+    parser.add_argument("--dry-run", action="store_true", help="two small ones of each part")
     asked = parser.parse_args()
     if asked.store is not None:
         make_store(asked.out, asked.store, asked.device_name)

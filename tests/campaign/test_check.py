@@ -6,7 +6,9 @@ import importlib.util
 import json
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -16,6 +18,7 @@ import pytest
 from hwbench import space
 from hwbench.measure.setup import Absent, Outcome, Reading, Setup
 from hwbench.records import Store, validate
+from tests.measure.fakes import Clock, FakeGpu, FakeNvml
 
 SCRIPT = Path(__file__).parents[2] / "scripts/check_profile_gpu.py"
 
@@ -49,6 +52,83 @@ def test_the_parts_hold_what_was_asked_for(script: ModuleType) -> None:
     found = {part: len(set(archs)) for part, _, _, archs in script.parts(setup_of)}
     assert found == {"s": 65, "xl": 16, "decode": 6, "train": 6}
     assert sum(script.SECONDS.values()) <= 600
+
+
+@pytest.fixture
+def small(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The space xl as small as s, whose smallest takes a second."""
+    monkeypatch.setattr(script, "space", lambda name: space("s"))
+
+
+@pytest.mark.usefixtures("small")
+def test_a_dry_run_measures_every_part_and_becomes_a_store(
+    script: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    out = tmp_path / "lines.jsonl"
+    script.check(out, "cpu", dry_run=True)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert Counter(line["part"] for line in lines) == {
+        **dict.fromkeys(("s", "xl", "decode", "train"), 2),
+        "card": 4,
+        "summary": 4,
+    }
+    assert all(line["latency_ms"] > 0 for line in lines if "latency_ms" in line)
+    assert capsys.readouterr().out.count("\n") == len(lines)
+    script.make_store(out, tmp_path / "store", "gpu")
+    assert not validate(tmp_path / "store").errors
+    phases = {w.phase for w in Store.open(tmp_path / "store").workloads}
+    assert phases == {"forward", "decode", "train"}
+
+
+@pytest.mark.usefixtures("small")
+def test_one_that_fails_does_not_cost_the_others(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    from hwbench.measure.instruments import Instruments
+
+    def broken(self: Instruments, arch: object) -> None:
+        raise RuntimeError("CUDA error: misaligned address")
+
+    monkeypatch.setattr(Instruments, "measure", broken)
+    out = tmp_path / "lines.jsonl"
+    script.check(out, "cpu", dry_run=True)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    failed = [line for line in lines if line["part"] == "failed"]
+    assert len(failed) == 8
+    assert {line["reason"] for line in failed} == {"CUDA error: misaligned address"}
+
+
+@pytest.mark.parametrize("counter", [True, False])
+def test_energy_by_the_counter_against_integrated_power(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counter: bool
+) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from hwbench.measure import energy, environment, nvml, passes
+
+    clock = Clock()
+    gpu = FakeGpu("GPU-1", clock, counter=counter)
+    monkeypatch.setattr(nvml, "load", lambda: FakeNvml(gpu))
+    monkeypatch.setattr(environment, "cuda_uuid", lambda device: "1")
+    monkeypatch.setattr(passes, "make_pass", lambda arch, setup: lambda: clock.pass_time(0.05))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    # The machine's clock is the test's, and no thread reads the counters.
+    metered = partial(energy.EnergyMeter, now=clock, threaded=False)
+    monkeypatch.setattr(energy, "EnergyMeter", metered)
+    monkeypatch.setattr(energy, "NvmlPower", partial(energy.NvmlPower, now=clock))
+    out = tmp_path / "lines.jsonl"
+    script.compare_energy(script.Results(out), Setup(batch_size=1, seq_len=8))
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {line["part"] for line in lines} == {"energy"}
+    if counter:
+        assert len(lines) == 5
+        for line in lines:
+            assert line["power_over_counter"] == pytest.approx(1.0, abs=0.02)
+            assert [len(found) for found in line["windows"].values()] == [2, 2]
+    else:
+        (line,) = lines
+        assert "Not Supported" in line["reason"]
 
 
 def test_the_lines_become_a_valid_store(script: ModuleType, tmp_path: Path) -> None:
