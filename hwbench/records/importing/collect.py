@@ -78,7 +78,7 @@ class Collection:
             values: The repeats in the store's unit.
         """
         wrong = unacceptable(metric, values)
-        said = ""
+        reason = said = ""
         if not len(values):
             reason = "no value"
         elif len(values) not in workloads.WARMUP:
@@ -90,19 +90,9 @@ class Collection:
         elif (device, metric, architecture) in self._seen:
             reason = "the architecture was read before"
             said = f"in {self._seen[device, metric, architecture]}"
-        else:
-            self._keep(source, architecture, device, metric, values)
+        if reason:
+            self.account.leave(source.file, metric, source.position, reason, said)
             return
-        self.account.leave(source.file, metric, source.position, reason, said)
-
-    def _keep(
-        self,
-        source: Source,
-        architecture: Architecture,
-        device: str | None,
-        metric: str,
-        values: NDArray[np.float64],
-    ) -> None:
         self._seen[device, metric, architecture] = source.file
         key = (device, architecture.space, metric, len(values))
         column = self._columns.setdefault(key, _Column())
