@@ -65,6 +65,7 @@ def test_the_card_says_what_was_measured_and_scores_on_the_tests(fitted: Path) -
     assert card["training"]["observations"]["train"] > 64  # the anchor stands several times
     assert card["scores"]["mape_drift_adjusted"] < card["scores"]["mape"]
     assert card["scores"]["mape_drift_adjusted"] < 2.5
+    assert card["scores"]["architectures"] == 40  # not 80, though each is measured twice
 
 
 def test_the_same_fit_is_not_made_again(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
