@@ -197,14 +197,13 @@ class _Session:
 
     def run(self) -> Iterator[tuple[int, int]]:
         """Measure; yields after each measurement how many are done and to be done."""
+        self._stop_if_good_enough()
         if not self.todo:
             return
         done, total = 0, len(self.todo)
         self._measure(self.plan.anchor)
         for item in list(self.todo):
-            if item.role != "test" and self._good_enough():
-                self.stopped_early = True
-                self.todo = [i for i in self.todo if i.role == "test"]
+            self._stop_if_good_enough()
             if item not in self.todo:
                 continue
             self._measure(item.architecture)
@@ -299,9 +298,13 @@ class _Session:
             self.state["curve"].append({"architectures": point.architectures, "mape": point.mape})
             self._write()
 
-    def _good_enough(self) -> bool:
+    def _stop_if_good_enough(self) -> None:
+        """Leave all but the test set out of the plan once the error is under the target."""
         until, curve = self.campaign.until, self.state["curve"]
-        return until is not None and bool(curve) and curve[-1]["mape"] <= until
+        tests = [item for item in self.todo if item.role == "test"]
+        if until is None or not curve or curve[-1]["mape"] > until or len(tests) == len(self.todo):
+            return
+        self.stopped_early, self.todo = True, tests
 
 
 def _device_state(outcome: Outcome) -> dict[str, Any]:

@@ -158,6 +158,8 @@ def _say(summary: Summary, out: Path, device: str, space: str) -> None:
         f"{100 * summary.overhead:.0f}% of it overhead; {summary.failed} failed, "
         f"{summary.remaining} of the plan remain."
     )
+    if summary.stopped_early:
+        print_text("Stopped early: the cross-validated error is under the target.")
     for name, reason in summary.absent.items():
         print_text(f"No {name}: {reason}.")
     if summary.curve:

@@ -234,6 +234,9 @@ def test_it_stops_once_the_error_is_under_the_target(tmp_path: Path) -> None:
     assert found.curve[-1].mape <= 0.9
     assert found.measured < 60
     assert found.remaining == 0
+    again = run_campaign(campaign(budget=60, until=0.9), tmp_path / "a", worker=Formula())
+    assert again.stopped_early
+    assert again.measured == 0  # not even the anchor
     strict = run_campaign(campaign(budget=20, until=1e-9), tmp_path / "b", worker=Formula())
     assert not strict.stopped_early
     seen = times_seen(tmp_path / "a")
