@@ -21,8 +21,9 @@ from hwbench.architectures import Architecture, SearchSpace
 from hwbench.campaign.curve import Point, cross_validated
 from hwbench.campaign.lock import only_campaign
 from hwbench.campaign.plan import Item, Plan, make_plan
+from hwbench.campaign.state import measured_so_far, recorded_campaign
 from hwbench.devices import canonical
-from hwbench.errors import InvalidStore, InvalidValue, UnknownName, invalid
+from hwbench.errors import InvalidValue, invalid
 from hwbench.measure.setup import Absent, Outcome, Reading, Setup
 from hwbench.measure.worker import Worker
 from hwbench.records import Condition, Readings, Store, StoreWriter
@@ -179,15 +180,14 @@ class _Session:
         """Read what is done and note the new session."""
         writer, store = StoreWriter.open(out), Store.open(out)
         device, space = canonical(campaign.device_name), campaign.space
-        _check_space(store, space)
-        state = _state(campaign, store)
+        state = recorded_campaign(_asked(campaign), store, space) or _new_state(campaign)
         plan = Plan.from_dict(state["plan"], space)
-        done, medians = _done(store, device, space)
+        counts, medians = measured_so_far(store, device, space)
         counted: Counter[Architecture] = Counter()
         todo = []
         for item in plan.items:
             counted[item.architecture] += 1
-            if counted[item.architecture] > done[item.architecture]:
+            if counted[item.architecture] > counts[item.architecture]:
                 todo.append(item)
         number = max(len(state["sessions"]), writer.next_session(device, [space.name]))
         started = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
@@ -326,94 +326,19 @@ def _new_plan(campaign: Campaign) -> Plan:
     return make_plan(campaign.space, campaign.budget, campaign.tests, campaign.seed)
 
 
-def _state(campaign: Campaign, store: Store) -> dict[str, Any]:
-    """What the store says of this campaign, or a new plan.
-
-    Raises:
-        InvalidValue: It holds a campaign of the same device and space that was asked for otherwise.
-    """
-    setup, space = campaign.setup, campaign.space
-    asked = {
-        "space": space.name,
+def _asked(campaign: Campaign) -> dict[str, Any]:
+    """What decides whether two campaigns are the same."""
+    return {
+        "space": campaign.space.name,
         "device": canonical(campaign.device_name),
         "budget": campaign.budget,
         "tests": campaign.tests,
         "seed": campaign.seed,
-        "workload": setup.workload("none").to_dict(),
-        "torch_device": setup.device,
+        "workload": campaign.setup.workload("none").to_dict(),
+        "torch_device": campaign.setup.device,
     }
-    found = store.campaign(campaign.device_name, space)
-    if found is None:
-        plan = _new_plan(campaign).to_dict()
-        return {"version": 1, "asked": asked, "plan": plan, "sessions": [], "curve": []}
-    if not _whole(found):
-        raise InvalidStore(f"{store.path} holds a damaged campaign of {campaign.device_name}.")
-    before, now = _flat(found["asked"]), _flat(asked)
-    for key, value in now.items():
-        if before.get(key) != value:
-            raise InvalidValue(
-                f"{store.path} holds a campaign of {campaign.device_name} in space {space.name} "
-                f"with {key} {before.get(key)}. Got {value} instead; give another store."
-            )
-    return found
 
 
-def _whole(state: dict[str, Any]) -> bool:
-    """Whether what a store says of a campaign has the parts that are read, in their types."""
-    types = {"asked": dict, "plan": dict, "sessions": list, "curve": list}
-    if not all(isinstance(state.get(key), kind) for key, kind in types.items()):
-        return False
-    points = [(p.get("architectures"), p.get("mape")) for p in state["curve"] if type(p) is dict]
-    numbers = all(type(n) is int and type(mape) is float for n, mape in points)
-    return numbers and len(points) == len(state["curve"])
-
-
-def _flat(asked: dict[str, Any]) -> dict[str, Any]:
-    """What was asked for, the fields of the workload among the rest."""
-    workload = asked.get("workload")
-    return {**asked, "workload": None, **(workload if isinstance(workload, dict) else {})}
-
-
-def _check_space(store: Store, space: SearchSpace) -> None:
-    """Refuse a space that the store knows under the same name with other choices.
-
-    Raises:
-        InvalidValue: It does.
-    """
-    try:
-        known = store.space(space.name)
-    except UnknownName:
-        return
-    if known != space:
-        raise InvalidValue(
-            f"{store.path} knows another space by the name of {space.name!r}; rename one of them, "
-            "or give another store."
-        )
-
-
-def _done(
-    store: Store, device: str, space: SearchSpace
-) -> tuple[Counter[Architecture], dict[Architecture, float]]:
-    """How often each architecture was measured or given up, and its first median latency."""
-    done: Counter[Architecture] = Counter()
-    medians: dict[Architecture, float] = {}
-    frame = store.conditions(device, space)
-    if frame is None and not store.metrics(device, space):
-        return done, medians
-    recorded = store.architectures(space)
-    by_id = dict(zip(recorded.arch_id.tolist(), recorded.table.architectures(), strict=True))
-    # An append that was killed between two files may have left only one of the two.
-    places: set[tuple[int, int, int]] = set()
-    if frame is not None:
-        rows = frame[["arch_id", "session", "position"]].itertuples(index=False, name=None)
-        places |= {(int(a), int(s), int(p)) for a, s, p in rows}
-    if "latency" in store.metrics(device, space):
-        seen = store.observations(device, space, _LATENCY)
-        if seen is not None:
-            columns = (seen.arch_id.tolist(), seen.session.tolist(), seen.position.tolist())
-            places |= set(zip(*columns, strict=True))
-            for arch_id, median in zip(columns[0], seen.kept.medians, strict=True):
-                medians.setdefault(by_id[arch_id], float(median))
-    for arch_id, _, _ in places:
-        done[by_id[arch_id]] += 1
-    return done, medians
+def _new_state(campaign: Campaign) -> dict[str, Any]:
+    plan = _new_plan(campaign).to_dict()
+    return {"version": 1, "asked": _asked(campaign), "plan": plan, "sessions": [], "curve": []}

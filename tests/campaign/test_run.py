@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from hwbench.architectures import Architecture, ArchitectureTable, SearchSpace
@@ -296,8 +297,14 @@ def test_without_its_architectures_a_store_is_damaged_rather_than_begun_anew(
     """New ids would have named other architectures than the old observations meant."""
     out = tmp_path / "store"
     run_campaign(campaign(), out, worker=Formula())
-    (out / "architectures/own.parquet").unlink()
+    path = out / "architectures/own.parquet"
+    whole = pq.read_table(path)
+    path.unlink()
     with pytest.raises(InvalidStore, match="has no architectures of space own"):
+        run_campaign(campaign(), out, worker=Formula())
+    pq.write_table(whole.slice(0, 5), path)
+    (out / "observations/my-cpu/own.parquet").unlink()
+    with pytest.raises(InvalidStore, match=r"must list every architecture .*Got arch_id 5\."):
         run_campaign(campaign(), out, worker=Formula())
 
 
