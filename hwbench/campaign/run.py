@@ -189,7 +189,7 @@ class _Session:
             counted[item.architecture] += 1
             if counted[item.architecture] > counts[item.architecture]:
                 todo.append(item)
-        number = max(len(state["sessions"]), writer.next_session(device, [space.name]))
+        number = len(state["sessions"])
         started = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         state["sessions"].append({"session": number, "started": started, "card": card})
         writer.write_campaign(device, space.name, state)

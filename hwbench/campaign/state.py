@@ -28,12 +28,18 @@ def recorded_campaign(
 
     Raises:
         InvalidStore: The campaign is damaged.
-        InvalidValue: It was asked for otherwise, or the store knows another space by that name.
+        InvalidValue: It was asked for otherwise, the store knows another space by that name, or it
+            holds observations of the device that are not a campaign's.
     """
     _check_space(store, space)
     device = asked["device"]
     found = store.campaign(device, space)
     if found is None:
+        if store.metrics(device, space):
+            raise InvalidValue(
+                f"{store.path} holds observations of {device} in space {space.name} that no "
+                "campaign took; give another store, or the device another name."
+            )
         return None
     if not _whole(found):
         raise InvalidStore(f"{store.path} holds a damaged campaign of {device}.")

@@ -308,15 +308,17 @@ def test_without_its_architectures_a_store_is_damaged_rather_than_begun_anew(
         run_campaign(campaign(), out, worker=Formula())
 
 
-def test_sessions_stay_apart_where_a_campaign_lost_its_file(tmp_path: Path) -> None:
+def test_observations_that_no_campaign_took_are_not_taken_for_its_own(tmp_path: Path) -> None:
+    """They are of another machine, or their roles are lost: a fit would mistake what they are."""
     out = tmp_path / "store"
     with pytest.raises(KeyboardInterrupt):
         run_campaign(campaign(), out, worker=Formula(stop_after=9))
     (out / "campaigns/my-cpu/own.json").unlink()
-    assert run_campaign(campaign(), out, worker=Formula()).remaining == 0
-    seen = Store.open(out).observations("my-cpu", SPACE, "latency")
-    assert seen is not None
-    assert set(seen.session.tolist()) == {0, 1}
+    worker = Formula()
+    with pytest.raises(InvalidValue, match="observations of my-cpu in space own that no campaign"):
+        run_campaign(campaign(), out, worker=worker)
+    assert worker.measured == []
+    assert run_campaign(campaign(device_name="other"), out, worker=Formula()).remaining == 0
 
 
 def test_a_store_that_another_process_makes_meanwhile_is_used(tmp_path: Path) -> None:
