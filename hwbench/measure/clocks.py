@@ -33,7 +33,7 @@ class HostClock:
         method: How the time is read.
     """
 
-    method = "perf_counter_ns around a synchronised pass, inference mode"
+    method = "perf_counter_ns around a synchronised pass"
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class CudaClock:
         method: How the time is read.
     """
 
-    method = "CUDA events around a pass, inference mode"
+    method = "CUDA events around a pass"
 
     def __init__(self, device: Any) -> None:
         """Time passes on a CUDA device, a `torch.device`."""
@@ -85,10 +85,6 @@ class CudaClock:
         return float(self._start.elapsed_time(self._end))
 
 
-KERNEL_METHOD = "torch.profiler device time total: summed kernel time, inference mode"
-"""How `kernel_ms` reads a time, for a workload."""
-
-
 class KernelClock:
     """The summed time of all kernels of a pass, as torch.profiler sees them.
 
@@ -98,7 +94,7 @@ class KernelClock:
         method: How the time is read.
     """
 
-    method = KERNEL_METHOD
+    method = "torch.profiler device time total: summed kernel time"
 
     def time_ms(self, run: Pass) -> float:
         """Run the pass once and return its kernels' time in milliseconds."""

@@ -95,11 +95,11 @@ class Instruments:
         try:
             return self._measure(arch)
         except (torch.OutOfMemoryError, MemoryError) as error:
-            return failed(_out_of_memory(error), self._clock().method)
+            return failed(_out_of_memory(error), self._method(self._clock()))
         except RuntimeError as error:
             if "can't allocate memory" not in str(error):  # the CPU's allocator has no own error
                 raise
-            return failed(_out_of_memory(error), self._clock().method)
+            return failed(_out_of_memory(error), self._method(self._clock()))
         finally:
             gc.collect()
 
@@ -111,7 +111,7 @@ class Instruments:
         timed = repeat(lambda: clock.time_ms(run), self.setup.protocol)
         measured_s = timed.wall_s
         readings["latency_ms"] = Reading(
-            values=timed.repeats_ms, warmup=timed.warmup_ms, method=clock.method
+            values=timed.repeats_ms, warmup=timed.warmup_ms, method=self._method(clock)
         )
         if self._cuda:
             kernels = self._kernels(run)
@@ -135,6 +135,10 @@ class Instruments:
     def _clock(self) -> Clock:
         return CudaClock(self._device) if self._cuda else HostClock()
 
+    def _method(self, clock: Clock) -> str:
+        mode = "autograd on" if self.setup.phase == "train" else "inference mode"
+        return f"{clock.method}, {mode}"
+
     def _state(self) -> DeviceState:
         return self._nvidia.state() if self._nvidia is not None else DeviceState()
 
@@ -145,7 +149,7 @@ class Instruments:
     def _kernels(self, run: Pass) -> Reading:
         clock = KernelClock()
         timed = repeat(lambda: clock.time_ms(run), KERNEL_REPEATS)
-        return Reading(values=timed.repeats_ms, warmup=timed.warmup_ms, method=clock.method)
+        return Reading(values=timed.repeats_ms, warmup=timed.warmup_ms, method=self._method(clock))
 
     def _cuda_peaks(self, run: Pass) -> dict[str, Reading | Absent]:
         allocated, reserved = memory.cuda_peaks_mb(run, self._device)

@@ -186,3 +186,10 @@ def test_what_cannot_be_run_is_refused() -> None:
         setup(block="gpt2", phase="decode", seq_len=1020, new_tokens=5)
     with pytest.raises(InvalidValue, match="threads"):
         setup(threads=0)
+
+
+@pytest.mark.parametrize("phase, mode", [("forward", "inference mode"), ("train", "autograd on")])
+def test_the_method_says_whether_gradients_were_on(phase: str, mode: str) -> None:
+    latency = measured(phase=phase).readings["latency_ms"]
+    assert isinstance(latency, Reading)
+    assert latency.method == f"perf_counter_ns around a synchronised pass, {mode}"
