@@ -53,7 +53,7 @@ def architectures_in(path: Path, space: SearchSpace) -> list[Architecture]:
     from hwbench.architectures import Architecture
 
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8-sig").splitlines()
     except UnicodeDecodeError:
         raise InvalidArchitecture(f"The file {path} must be UTF-8 text. It is not.") from None
     found = []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -146,14 +149,13 @@ def train(
     from hwbench.supernet import train as train_into
 
     _check_elsewhere("A supernet must be trained", out, checkpoint)
-    supernet = _opened(checkpoint, space, widths, layers, calibration or data, tokenizer)
     settings = TrainSettings(
         strategy=strategy,
         distill=distill,
         steps=steps,
         batch_size=batch_size,
         accumulation=accumulation,
-        context=_context(supernet, context),
+        context=1024 if context is None else context,
         learning_rate=learning_rate,
         final_share=final_share,
         warmup_steps=warmup_steps,
@@ -163,9 +165,13 @@ def train(
         seed=seed,
         save_every=save_every,
     )
+    supernet = _opened(checkpoint, space, widths, layers, calibration or data, tokenizer)
+    settings = replace(settings, context=_context(supernet, context))
     text = _data(data, supernet)
     about = {"data": data.name, "data_sha256": text.sha256}
-    with progress("training", total=settings.steps) as advance:
+    first = _is_first_process()
+    shown = progress("training", total=settings.steps) if first else nullcontext()
+    with shown as advance:
         train_into(
             Subnetworks(supernet),
             text.tokens(),
@@ -173,9 +179,10 @@ def train(
             out,
             data=about,
             device=device,
-            progress=advance,
+            progress=advance or (lambda steps: None),
         )
-    print_text(f"{out} holds the supernet after {settings.steps} steps.")
+    if first:
+        print_text(f"{out} holds the supernet after {settings.steps} steps.")
 
 
 def evaluate(
@@ -324,6 +331,11 @@ def _run_line(run: dict[str, Any]) -> str:
         f"{settings['context']} tokens, seed {settings['seed']}, data {data.get('data')} "
         f"{str(data.get('data_sha256'))[:_LEAST_SHOWN]}"
     )
+
+
+def _is_first_process() -> bool:
+    """Whether this is the one of a launcher's processes that speaks, or there is no launcher."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def _check_elsewhere(what: str, out: Path, checkpoint: str) -> None:

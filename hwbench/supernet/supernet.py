@@ -126,7 +126,7 @@ class Supernet(nn.Module):
             widths=widths,
             layers=layers,
             origin={
-                "name": folder.name if Path(path_or_name).is_dir() else str(path_or_name),
+                "name": folder.resolve().name if Path(path_or_name).is_dir() else str(path_or_name),
                 "files": {name: sha256(folder / name) for name in files},
             },
             tokeniser=tokeniser or Tokeniser.of_checkpoint(folder),

@@ -2,8 +2,8 @@
 
 Which subnetworks and which parts of the text a step takes is drawn from the seed and the step, so a
 checkpoint needs weights and moments, and a run that was killed ends in the same weights as one that
-was not (on the same kind of machine and number of threads). Processes, devices and bfloat16 are
-accelerate's business.
+was not (on the same kind of machine and number of threads). Processes and devices are accelerate's
+business.
 """
 
 from __future__ import annotations
@@ -192,7 +192,8 @@ def train(
 
     Raises:
         InvalidValue: The text is shorter than the context, the context longer than the model's,
-            the loss is no longer finite, or the folder holds another run or is in use.
+            the loss is no longer finite, the folder holds another run or is in use, or this
+            process has trained on a GPU and shall not now.
         InvalidArtifact: A checkpoint is damaged or could not be written; the one before remains.
     """
     if device not in (None, "cpu"):
@@ -205,7 +206,7 @@ def train(
             f"The text to train on must hold more tokens than the context of {settings.context}. "
             f"Got {len(tokens)}."
         )
-    accelerator = _accelerator(settings, device)
+    accelerator = _accelerator(device)
     world = accelerator.num_processes * settings.accumulation
     if settings.batch_size % world:
         raise invalid(
@@ -237,6 +238,7 @@ class _Run:
         self.step = 0
         self.parameters = dict(what.model.named_parameters())
         what.model.to(accelerator.device)
+        self.half = _in_half(settings, accelerator.device)
         self.optimizer = torch.optim.AdamW(_groups(what.model, settings), betas=(0.9, 0.95))
 
     def to_the_end(self, progress: Callable[[int], None]) -> Trainable:
@@ -246,6 +248,7 @@ class _Run:
             if self._is_done(snapshot):
                 return self._finished(snapshot)
             self._resume(snapshot)
+            self.accelerator.wait_for_everyone()  # the next checkpoint replaces what they read
         progress(self.step)
         with self._log() as log:
             while self.step < self.settings.steps:
@@ -274,7 +277,7 @@ class _Run:
             inputs, targets = both[:, :-1], both[:, 1:]
             teacher: Tensor | None = None
             for i, (role, arch) in enumerate(drawn):
-                with accelerator.autocast():
+                with torch.autocast(inputs.device.type, torch.bfloat16, enabled=self.half):
                     logits = self.what.logits_of(arch, inputs)  # (b, T, V)
                 plain = F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
                 loss = plain
@@ -403,11 +406,21 @@ class _Run:
             yield log
 
 
-def _accelerator(settings: TrainSettings, device: str | None) -> Accelerator:
-    on_gpu = device != "cpu" and torch.cuda.is_available()
-    half = on_gpu and torch.cuda.is_bf16_supported()
-    wanted = {"auto": half, "bfloat16": True, "float32": False}[settings.precision]
-    made = Accelerator(mixed_precision="bf16" if wanted else "no", cpu=device == "cpu")
+def _in_half(settings: TrainSettings, device: torch.device) -> bool:
+    """Whether to compute in bfloat16."""
+    if settings.precision == "auto":
+        return device.type == "cuda" and torch.cuda.is_bf16_supported()
+    return settings.precision == "bfloat16"
+
+
+def _accelerator(device: str | None) -> Accelerator:
+    try:
+        # No precision of accelerate's: a process has one for good, runs may have several.
+        made = Accelerator(mixed_precision="no", cpu=device == "cpu")
+    except ValueError:
+        raise invalid(
+            "device", "train", "what this process has trained on before", device
+        ) from None
     # Accumulation is counted here: what a launcher's configuration says would divide losses twice.
     made.gradient_accumulation_steps = 1
     return made

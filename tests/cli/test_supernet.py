@@ -106,7 +106,9 @@ def test_one_is_scored_with_its_protocol(here: Path, capsys: pytest.CaptureFixtu
 
 def test_many_are_listed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     archs = tiny.TINY.sample(3, seed=0)
-    (here / "archs.txt").write_text("# three\n\n" + "".join(f" {a} \n" for a in archs))
+    (here / "archs.txt").write_text(  # with a byte-order mark
+        "".join(f" {a} \r\n" for a in archs) + "# three\r\n\r\n", "utf-8-sig", newline=""
+    )
     many = [*EVAL, *PARENT, "--many", "archs.txt"]
     assert [r["architecture"] for r in json.loads(printed(capsys, *many, "--json"))] == [
         str(a) for a in archs
@@ -167,6 +169,8 @@ def test_a_checkpoint_is_described(here: Path, capsys: pytest.CaptureFixture[str
         ((*TRAIN, "--strategy", "sandwhich"), "Did you mean 'sandwich'"),
         ((*TRAIN, "--learning-rate", "nan"), "Got nan"),
         ((*TRAIN, "--steps", "0"), "Got 0"),
+        # Told before a checkpoint is read and sorted, which takes its time.
+        ((*TRAIN, "--checkpoint", "absent-name", "--steps", "0"), "'steps'"),
         ((*TRAIN, "--out", "parent"), "must be trained into another folder than parent"),
         ((*TRAIN, "--data", "empty.txt"), "empty.txt is empty"),
         (("supernet", "describe", "absent"), "absent must be a folder"),
@@ -186,6 +190,13 @@ def test_mistakes_get_one_line_and_leave_nothing(
     before = sorted(p.relative_to(here) for p in here.rglob("*"))
     assert said in refused(capsys, *args)
     assert sorted(p.relative_to(here) for p in here.rglob("*")) == before
+
+
+def test_of_several_processes_one_speaks(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hwbench.cli.supernet._is_first_process", lambda: False)
+    assert printed(capsys, *TRAIN) == ""
 
 
 def test_another_run_in_the_folder_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

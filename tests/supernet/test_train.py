@@ -181,6 +181,31 @@ def test_accumulation_changes_only_rounding(tmp_path: Path) -> None:
     assert all(torch.allclose(a, b, rtol=0, atol=1e-5) for a, b in pairs)
 
 
+def test_a_process_may_train_in_both_precisions(tmp_path: Path) -> None:
+    """accelerate's own precision is fixed by the first run of a process."""
+    found = {
+        name: run(tmp_path / name, replace(SETTINGS, steps=3, precision=name))
+        for name in ("float32", "bfloat16", "auto")
+    }
+    assert found["float32"].digest() == found["auto"].digest()  # on a CPU
+    assert found["float32"].digest() != found["bfloat16"].digest()
+    pairs = zip(*(found[n].model.parameters() for n in ("float32", "bfloat16")), strict=True)
+    assert all(torch.allclose(a, b, rtol=0, atol=2e-3) for a, b in pairs)
+
+
+def test_a_process_stays_on_the_device_that_it_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**options: Any) -> None:
+        raise ValueError("AcceleratorState has already been initialized")
+
+    # The package's function hides the module of its name.
+    monkeypatch.setattr(sys.modules[train.__module__], "Accelerator", refuse)
+    with pytest.raises(InvalidValue, match=r"what this process has trained on before\. Got 'cpu'"):
+        run(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_distillation_changes_what_is_learnt(tmp_path: Path) -> None:
     plain = run(tmp_path / "a", replace(SETTINGS, steps=3))
     taught = run(tmp_path / "b", replace(SETTINGS, steps=3, distill=True))
