@@ -439,6 +439,7 @@ def write_files(folder: Path, weights: Mapping[str, Tensor], config: Mapping[str
         aside.mkdir(parents=True, exist_ok=True)
         whole = {name: w.contiguous() for name, w in weights.items()}
         save_file(whole, aside / _WEIGHTS, metadata={"format": "pt"})
+        (aside / _WEIGHTS).chmod(aside.stat().st_mode & 0o666)  # the library's is its owner's only
         (aside / _CONFIG).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
         for name in (_WEIGHTS, _CONFIG):
             (aside / name).replace(folder / name)

@@ -53,8 +53,11 @@ def clear_temporary(store: Path) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text file beside and rename it."""
     beside = temporary(path)
-    beside.write_text(text, "utf-8")
-    beside.replace(path)
+    try:
+        beside.write_text(text, "utf-8")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def write_table(path: Path, kind: str, table: Any) -> None:

@@ -137,6 +137,7 @@ def write_snapshot(
         for part in (*tensors, *texts):
             if part in tensors:
                 save_file({k: v.contiguous() for k, v in tensors[part].items()}, beside)
+                beside.chmod(aside.stat().st_mode & 0o666)  # the library's is its owner's only
             else:
                 beside.write_text(texts[part], "utf-8")
             digest, suffix = sha256(beside), "safetensors" if part in tensors else "json"

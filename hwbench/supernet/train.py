@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from hwbench.architectures import Architecture, SearchSpace
-from hwbench.errors import InvalidValue, invalid
+from hwbench.errors import InvalidArtifact, InvalidValue, invalid
 from hwbench.model import Model
 from hwbench.records import files
 from hwbench.supernet.settings import TrainSettings
@@ -250,12 +250,12 @@ class _Run:
             self._resume(snapshot)
             self.accelerator.wait_for_everyone()  # the next checkpoint replaces what they read
         progress(self.step)
-        with self._log() as log:
-            while self.step < self.settings.steps:
-                log(self._one_step())
-                progress(1)
-                if self.step % self.settings.save_every == 0 or self.step == self.settings.steps:
-                    self._save()
+        log = self._log()
+        while self.step < self.settings.steps:
+            log(self._one_step())
+            progress(1)
+            if self.step % self.settings.save_every == 0 or self.step == self.settings.steps:
+                self._save()
         self.what = self.what.trained({**self.run, "steps": self.step})
         self._save(finished=True)
         return self.what
@@ -388,22 +388,34 @@ class _Run:
         tag = f"{self.step:07d}{'-end' if finished else ''}"
         write_snapshot(self.out, values, tensors, self.what.texts(), tag)
 
-    @contextmanager
-    def _log(self) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-        """The log, cut back to the checkpoint, open for more lines."""
+    def _log(self) -> Callable[[Mapping[str, Any]], None]:
+        """Cut the log back to the checkpoint; returns what adds a line.
+
+        Raises:
+            InvalidArtifact: It could not be written; so does what is returned.
+        """
         if not self.accelerator.is_main_process:
-            yield lambda line: None
-            return
+            return lambda line: None
         path = self.out / LOG
         lines = path.read_text("utf-8", "replace").splitlines() if path.is_file() else []
-        files.write_text(path, "".join(f"{line}\n" for line in lines[: self.step]))
-        with path.open("a", encoding="utf-8") as file:
+        with _writing(path):
+            files.write_text(path, "".join(f"{line}\n" for line in lines[: self.step]))
 
-            def log(line: Mapping[str, Any]) -> None:
+        def log(line: Mapping[str, Any]) -> None:
+            with _writing(path), path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
-                file.flush()
 
-            yield log
+        return log
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InvalidArtifact(
+            f"Cannot write {path}: {error.strerror}. The last checkpoint remains."
+        ) from None
 
 
 def _in_half(settings: TrainSettings, device: torch.device) -> bool:

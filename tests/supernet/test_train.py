@@ -289,9 +289,43 @@ def test_a_log_is_not_lost_where_it_cannot_be_cut_back(
 
     monkeypatch.setattr("hwbench.records.files.write_text", no_space)
     again = Subnetworks(Supernet.from_pretrained(tmp_path / "parent", TINY))
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(InvalidArtifact, match=r"Cannot write .*log.jsonl: No space left on device"):
         train(again, TOKENS, SETTINGS, out, data=ABOUT, device="cpu")
     assert (out / "log.jsonl").read_bytes() == before
+
+
+def test_where_a_log_may_not_grow_the_run_stops_in_one_line(tmp_path: Path) -> None:
+    parent, out = tmp_path / "parent", tmp_path / "out"
+    tiny_supernet(parent)
+    code = (
+        "import sys\n"
+        "from dataclasses import replace\n"
+        "from pathlib import Path\n"
+        "from hwbench.errors import InvalidArtifact\n"
+        "from hwbench.supernet import Subnetworks, Supernet, train\n"
+        "from tests.supernet.test_train import _disk_of, ABOUT, SETTINGS, TOKENS\n"
+        "from tests.supernet.tiny import TINY\n"
+        "what = Subnetworks(Supernet.from_pretrained(Path(sys.argv[1]), TINY))\n"
+        "_disk_of(2_000)\n"
+        "try:\n"
+        "    train(what, TOKENS, SETTINGS, Path(sys.argv[2]), data=ABOUT, device='cpu')\n"
+        "except InvalidArtifact as error:\n"
+        "    print(error)\n"
+    )
+    command = [sys.executable, "-c", code, str(parent), str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "log.jsonl: File too large. The last checkpoint remains." in done.stdout
+    assert done.stdout.count("\n") == 1
+
+
+def test_others_may_read_what_was_saved(tmp_path: Path) -> None:
+    """The library that writes tensors makes them their owner's alone."""
+    supernet = tiny_supernet(tmp_path / "parent")
+    supernet.save(tmp_path / "saved")
+    supernet.extract(TINY.smallest).save(tmp_path / "model")
+    usual = (tmp_path / "saved" / "supernet.json").stat().st_mode
+    for folder in ("saved", "model"):
+        assert {p.stat().st_mode for p in (tmp_path / folder).iterdir()} == {usual}
 
 
 def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
