@@ -79,7 +79,7 @@ def record_quality(
     supernet: Supernet,
     architectures: Iterable[Architecture],
     data: Data,
-    store: Path,
+    store: str | Path,
     *,
     context: int,
     stride: int,
@@ -112,8 +112,9 @@ def record_quality(
     for arch in wanted:
         supernet.check(arch)
     source = source_of(supernet, data, context, stride)
-    there = (store / MANIFEST).is_file()
-    scored = _scored(Store.open(store), supernet, source) if there else set()
+    place = Path(store)
+    there = (place / MANIFEST).is_file()
+    scored = _scored(Store.open(place), supernet, source) if there else set()
     missing = [a for a in wanted if a not in scored]
     progress(len(wanted) - len(missing))
     for at, arch in enumerate(missing, start=len(scored)):
@@ -127,9 +128,9 @@ def record_quality(
             device=device,
         )
         if not there:  # a store is made once there is something to put into it
-            StoreWriter.create(store, name=store.resolve().name, source=source, licence="unstated")
+            StoreWriter.create(place, name=place.resolve().name, source=source, licence="unstated")
             there = True
-        StoreWriter.open(store).append(
+        StoreWriter.open(place).append(
             Readings.one(arch, "perplexity", [found.perplexity], position=at),
             Readings.one(arch, "accuracy", [found.accuracy], position=at),
         )

@@ -261,15 +261,19 @@ class Supernet(nn.Module):
 
         Raises:
             InvalidArchitecture: The architecture is none of the space.
-            InvalidValue: A token is outside the vocabulary, or there are more than the context.
+            InvalidValue: The tokens are no table of ints, one is outside the vocabulary, or there
+                are more than the context.
         """
+        if tokens.dim() != 2 or tokens.dtype not in (torch.int64, torch.int32):
+            found = f"{tokens.dtype} of shape {tuple(tokens.shape)}"
+            raise invalid("tokens", "Supernet.logits", "int64 or int32 of shape (B, T)", found)
         vocabulary = self.model.config.vocabulary
         if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocabulary:
             got = [int(tokens.min()), int(tokens.max())]
             allowed = f"indices from 0 to {vocabulary - 1}"
             raise invalid("tokens", "Supernet.logits", allowed, got)
-        found: Tensor = self(arch, tokens)
-        return found
+        logits: Tensor = self(arch, tokens)
+        return logits
 
     def check(self, arch: Architecture) -> None:
         """See that an architecture is one of the supernet's space.

@@ -26,7 +26,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from hwbench.architectures import Architecture, SearchSpace
 from hwbench.errors import InvalidArtifact, InvalidValue, invalid
-from hwbench.model import Model
+from hwbench.model import Model, ModelConfig
 from hwbench.records import files
 from hwbench.supernet.settings import TrainSettings
 from hwbench.supernet.snapshot import CARD, Snapshot, clear_temporary, write_snapshot
@@ -170,7 +170,7 @@ def train(
     what: Trainable,
     tokens: NDArray[np.int64],
     settings: TrainSettings,
-    out: Path,
+    out: str | Path,
     *,
     data: Mapping[str, Any],
     device: str | None = None,
@@ -191,21 +191,15 @@ def train(
         What was trained, the run in its history.
 
     Raises:
-        InvalidValue: The text is shorter than the context, the context longer than the model's,
-            the loss is no longer finite, the folder holds another run or is in use, or this
-            process has trained on a GPU and shall not now.
+        InvalidValue: The text is shorter than the context or holds a token that the model does not
+            know, the context is longer than the model's, the loss is no longer finite, the folder
+            holds another run or is in use, or this process has trained on a GPU and shall not now.
         InvalidArtifact: A checkpoint is damaged or could not be written; the one before remains.
     """
     if device not in (None, "cpu"):
         raise invalid("device", "train", "'cpu', or not given", device)
-    most = what.model.config.context
-    if settings.context > most:
-        raise invalid("context", "train", f"at most the model's {most}", settings.context)
-    if len(tokens) <= settings.context:
-        raise InvalidValue(
-            f"The text to train on must hold more tokens than the context of {settings.context}. "
-            f"Got {len(tokens)}."
-        )
+    _check_text(tokens, settings, what.model.config)
+    place = Path(out)
     accelerator = _accelerator(device)
     world = accelerator.num_processes * settings.accumulation
     if settings.batch_size % world:
@@ -213,9 +207,9 @@ def train(
             "batch_size", "train", f"a multiple of processes x accumulation, {world}",
             settings.batch_size,
         )  # fmt: skip
-    out.mkdir(parents=True, exist_ok=True)
-    with _only_run(out, accelerator):
-        run = _Run(what, tokens, settings, out, dict(data), accelerator)
+    place.mkdir(parents=True, exist_ok=True)
+    with _only_run(place, accelerator):
+        run = _Run(what, tokens, settings, place, dict(data), accelerator)
         return run.to_the_end(progress)
 
 
@@ -423,6 +417,21 @@ def _in_half(settings: TrainSettings, device: torch.device) -> bool:
     if settings.precision == "auto":
         return device.type == "cuda" and torch.cuda.is_bf16_supported()
     return settings.precision == "bfloat16"
+
+
+def _check_text(tokens: NDArray[np.int64], settings: TrainSettings, config: ModelConfig) -> None:
+    most, vocabulary = config.context, config.vocabulary
+    if settings.context > most:
+        raise invalid("context", "train", f"at most the model's {most}", settings.context)
+    if len(tokens) <= settings.context:
+        raise InvalidValue(
+            f"The text to train on must hold more tokens than the context of {settings.context}. "
+            f"Got {len(tokens)}."
+        )
+    listed = tokens.ndim == 1 and tokens.dtype.kind in "iu"
+    if not listed or not 0 <= tokens.min() <= tokens.max() < vocabulary:
+        got = f"{tokens.dtype} of shape {tokens.shape}, {tokens.min()} to {tokens.max()}"
+        raise invalid("tokens", "train", f"a list of ints from 0 to {vocabulary - 1}", got)
 
 
 def _accelerator(device: str | None) -> Accelerator:

@@ -71,7 +71,7 @@ def test_a_store_takes_one_protocol_only(supernet: Supernet, data: Data, tmp_pat
     with pytest.raises(
         InvalidValue, match=r"another protocol: .*stride 24\. This one is: .*stride 12"
     ):
-        record_quality(supernet, archs, data, store, context=24, stride=12)
+        record_quality(supernet, archs, data, str(store), context=24, stride=12)
 
 
 def test_nothing_is_written_for_a_list_with_a_stranger(

@@ -114,6 +114,9 @@ def test_tokens_and_context_are_checked(tmp_path: Path) -> None:
     for wrong in (torch.tensor([[0, 300]]), torch.tensor([[-1]])):
         with pytest.raises(InvalidValue, match="indices from 0 to 299"):
             supernet.logits(TINY.largest, wrong)
+    for wrong in (torch.zeros(1, 4), tokens(4)):
+        with pytest.raises(InvalidValue, match=r"int64 or int32 of shape \(B, T\)"):
+            supernet.logits(TINY.largest, wrong)
     with pytest.raises(InvalidValue, match="24"):
         supernet.logits(TINY.largest, tokens(1, 25))
     assert supernet.logits(TINY.largest, tokens(1, 0)).shape == (1, 0, 300)

@@ -461,6 +461,14 @@ def test_text_and_context_must_fit(tmp_path: Path) -> None:
         train(what, TOKENS[:24], SETTINGS, tmp_path / "b", data=ABOUT)
     with pytest.raises(InvalidValue, match=r"'device' .* 'cpu', or not given\. Got 'tpu'"):
         train(what, TOKENS, SETTINGS, tmp_path / "c", data=ABOUT, device="tpu")
+    for wrong, got in (
+        (TOKENS + 261, r"Got 'int64 of shape \(3000,\), 261 to 300'"),
+        (TOKENS - 1, "-1 to 38"),
+        (TOKENS.astype(np.float32), "float32"),
+        (TOKENS[:, None], r"\(3000, 1\)"),
+    ):
+        with pytest.raises(InvalidValue, match=f"a list of ints from 0 to 299.*{got}"):
+            train(what, wrong, SETTINGS, str(tmp_path / "c"), data=ABOUT)
     assert not any((tmp_path / name).exists() for name in "abc")
 
 
