@@ -17,7 +17,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from hwbench.architectures import Architecture, ArchitectureTable, SearchSpace
 from hwbench.cli.output import table
 from hwbench.encode import Features
 from hwbench.model import Model, ModelConfig
+from hwbench.records.files import sha256
 from hwbench.supernet import (
     Alone,
     Data,
@@ -89,6 +90,7 @@ class Demonstration:
         }
         for name, pieces in parts.items():
             (work / name).write_text("".join(pieces), "utf-8")
+        self._check_work()
         tokenizer = work / "tokenizer.json"
         if not tokenizer.is_file():
             made = Tokeniser.trained(iter(parts["train.txt"]), size.vocabulary)
@@ -100,6 +102,14 @@ class Demonstration:
         sampled = dict.fromkeys(SPACE.sample(2 * size.subnetworks, SEED))
         self.subnetworks = list(sampled)[: size.subnetworks]
         self.chosen = stratified(self.subnetworks, size.alone, SEED)
+
+    def _check_work(self) -> None:
+        """Let a work folder go on with the sizes and the texts that it was begun with only."""
+        begun = self.work / "begun.json"
+        this = json.dumps({**asdict(self.size), "sha256": sha256(self.work / "train.txt")})
+        if begun.is_file() and begun.read_text("utf-8") != this:
+            raise SystemExit(f"{self.work} was begun with other sizes or texts; give another one.")
+        begun.write_text(this, "utf-8")
 
     def settings(self, steps: int, rate: float, strategy: str = "sandwich") -> TrainSettings:
         """How everything is trained: the same batches, warm-up and decay."""

@@ -37,6 +37,10 @@ def test_the_demonstration_runs_and_goes_on(tmp_path: Path) -> None:
     again = subprocess.run(command, check=True, capture_output=True, text=True)
     assert {p: p.read_bytes() for p in results.glob("*.csv")} == kept
     assert _without_seconds(again.stdout) == _without_seconds(first.stdout)
+    wrong = [argument for argument in command if argument != "--quick"]
+    stopped = subprocess.run(wrong, check=False, capture_output=True, text=True)
+    assert stopped.returncode == 1
+    assert "was begun with other sizes or texts" in stopped.stderr
 
 
 def _is_hugging_faces(parent: Path) -> None:
