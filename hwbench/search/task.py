@@ -169,7 +169,7 @@ class Evaluator:
                 f"Too few architectures calibrated {one.metric} to know its quantile "
                 f"{one.quantile}."
             )
-        return found
+        return _single(found)
 
     def _counted(self, one: Objective, features: Features) -> Floats:
         found: Floats = getattr(count_table(features.table), one.metric).astype(np.float64)
@@ -192,7 +192,16 @@ class Evaluator:
             block = spread.take(rows).quantiles(levels[rows][order])
             inverse = np.argsort(order, kind="stable")
             parts.append(block[np.arange(len(rows)), inverse])
-        return np.concatenate(parts)
+        return _single(np.concatenate(parts))
+
+
+def _single(values: Floats) -> Floats:
+    """Values as single precision has them, which is that of the boosters' leaves.
+
+    Double precision differs in its last bits between kinds of processor, and a search that sees
+    them may go another way.
+    """
+    return values.astype(np.float32).astype(np.float64)
 
 
 def _key(one: Objective) -> str:

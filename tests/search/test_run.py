@@ -87,6 +87,23 @@ def test_another_process_writes_the_same_bytes(
     assert (tmp_path / "there" / f"{name}-seed-5.jsonl").read_bytes() == here
 
 
+@pytest.mark.parametrize("noisy", [False, True])
+def test_a_processor_without_avx512_writes_the_same_bytes(
+    noisy: bool, bench: Benchmark, tmp_path: Path
+) -> None:
+    """The last bits of values differed, and with them every file."""
+    dispatched = pytest.importorskip("numpy._core._multiarray_umath").__cpu_dispatch__
+    task = Task.of(bench.space, ["perplexity", "energy@h100:0.9"], noisy=noisy)
+    here = run(Evaluator(task, bench), Run("nsga2", 0, 300), tmp_path / "here").read_bytes()
+    command = [sys.executable, "-m", "hwbench.cli", "search", "--space", "s"]
+    command += ["--objectives", "perplexity,energy@h100:0.9", "--evaluations", "300"]
+    command += ["--out", str(tmp_path / "there"), *(["--noisy"] if noisy else [])]
+    wide = [name for name in dispatched if name.startswith(("AVX512", "X86_V4"))]
+    environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": " ".join(wide)}
+    subprocess.run(command, check=True, env=environment)
+    assert (tmp_path / "there/nsga2-seed-0.jsonl").read_bytes() == here
+
+
 def test_two_processes_at_one_run_keep_apart(evaluator: Evaluator, tmp_path: Path) -> None:
     """The first to end took the file from under the other, which could still write into it."""
     what = Run("random", 0, 20)
