@@ -89,7 +89,7 @@ class Coding:
         free = np.concatenate([np.ones((n, ONCE), bool), place < layers], axis=1)
         free &= self.choices > 1
         certain = np.argmax(np.where(free, rng.random((n, genes)), -1.0), axis=1)
-        chance = expected / free.sum(axis=1, keepdims=True)
+        chance = expected / np.maximum(free.sum(axis=1, keepdims=True), 1)
         change = free & (rng.random((n, genes)) < chance)
         change[np.arange(n), certain] = True
         step = 1 + (rng.random((n, genes)) * np.maximum(self.choices - 1, 1)).astype(np.int64)

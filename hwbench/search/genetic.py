@@ -103,6 +103,7 @@ class Genetic:
             population: Architectures of a generation.
         """
         coding = self._coding = setting.coding
+        self._population, self._rng = population, setting.rng()
         self._problem = Genes(coding, setting.n_objectives)
         self._algorithm = make(
             pop_size=population,
@@ -117,12 +118,16 @@ class Genetic:
         )
 
     def ask(self) -> ArchitectureTable:
-        """The next generation."""
+        """The next generation; random architectures where pymoo finds none that it has not seen."""
         self._asked = self._algorithm.ask()
+        if self._asked is None:
+            return self._coding.table(self._coding.sample(self._population, self._rng))
         return self._coding.table(self._asked.get("X").astype(np.int64))
 
     def tell(self, asked: ArchitectureTable, costs: Floats, violation: Floats) -> None:
         """The survivors are chosen."""
+        if self._asked is None:
+            return
         known = StaticProblem(self._problem, F=costs, G=violation[:, None])
         Evaluator().eval(known, self._asked)
         self._algorithm.tell(infills=self._asked)

@@ -18,6 +18,16 @@ from hwbench.search import ALGORITHMS, Evaluator, Run, Setting, Task, read, run,
 from hwbench.search.run import summary
 
 FAST = [a.name for a in ALGORITHMS.values() if not a.model_based]
+TINY = {
+    "name": "tiny",
+    "n_layer": [2],
+    "embed_dim": [64],
+    "n_head": [2],
+    "mlp_ratio": [4],
+    "head_size": 64,
+    "batch_size": 1,
+    "seq_len": 128,
+}
 SLOW = [a.name for a in ALGORITHMS.values() if a.model_based]
 
 
@@ -177,6 +187,17 @@ def test_an_optimiser_that_asks_for_something_else_is_told(evaluator: Evaluator)
 
     with pytest.raises(InvalidValue, match="ask must give architectures"):
         trajectory(evaluator, Run("wrong", 0, 5, Wrong))
+
+
+@pytest.mark.parametrize("biases", [[True], [True, False]])
+@pytest.mark.parametrize("name", FAST)
+def test_a_space_of_next_to_nothing_is_searched_all_the_same(name: str, biases: list[bool]) -> None:
+    """NSGA-II and SMS-EMOA ended in a traceback once they had seen all of it."""
+    space = SearchSpace.from_dict({**TINY, "bias": biases})
+    evaluator = Evaluator(Task.of(space, ["params", "flops"]), Benchmark(space))
+    found = trajectory(evaluator, Run(name, 0, 90))
+    assert len(found.texts) == 90
+    assert len(set(found.texts)) == space.size
 
 
 @pytest.mark.parametrize("seed, evaluations", [(-1, 5), (0, 0), (True, 5)])
