@@ -45,9 +45,9 @@ class Algorithm:
         try:
             module = import_module(f"hwbench.search.{self.module}")
         except ModuleNotFoundError as error:
+            missing = str(error.name).partition(".")[0]
             raise MissingDependency(
-                f"The algorithm {self.name} needs {error.name}: "
-                f"pip install 'hwbench[{self.extra}]'."
+                f"The algorithm {self.name} needs {missing}: pip install 'hwbench[{self.extra}]'."
             ) from None
         factory: Callable[[Setting], Optimiser] = getattr(module, self.factory)
         return factory(setting)
@@ -59,7 +59,7 @@ _ALL = (
     Algorithm("mo-rea", "MO-REA", "simple", "RegularisedEvolution"),
     Algorithm("nsga2", "NSGA-II", "genetic", "nsga2"),
     Algorithm("sms-emoa", "SMS-EMOA", "genetic", "sms_emoa"),
-    Algorithm("tpe", "TPE", "tpe", "TPE", model_based=True, extra="bayes"),
+    Algorithm("tpe", "TPE", "tpe", "TPE", model_based=True),
     Algorithm(
         "bo-linear",
         "BO, linear scalarisation",

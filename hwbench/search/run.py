@@ -132,6 +132,7 @@ def kept(evaluator: Evaluator, what: Run, folder: str | Path) -> tuple[Path, Tra
     check_folder(folder, [what], evaluator)
     if path.exists():
         return path, read(path)
+    optimiser = _made(evaluator, what)
     folder.mkdir(parents=True, exist_ok=True)
     with partial.open("a", encoding="utf-8") as file:
         if not held_alone(file):
@@ -142,17 +143,22 @@ def kept(evaluator: Evaluator, what: Run, folder: str | Path) -> tuple[Path, Tra
             partial.unlink(missing_ok=True)
             return path, read(path)
         known = read_partial(partial)
-        found = _written(evaluator, what, known if known and known.texts else None, file)
+        steps = _steps(evaluator, what, optimiser, known if known and known.texts else None)
+        found = _written(what.header(evaluator), steps, file)
         return partial.replace(path), found
 
 
-def _written(evaluator: Evaluator, what: Run, known: Trajectory | None, file: TextIO) -> Trajectory:
-    """Carry a run out into an open file, step by step, its known beginning first."""
-    header = what.header(evaluator)
+def _made(evaluator: Evaluator, what: Run) -> Optimiser:
+    setting = Setting(evaluator.task.search_space, len(evaluator.task.objectives), what.seed)
+    return (what.make or algorithm(what.algorithm).make)(setting)
+
+
+def _written(header: Header, steps: Any, file: TextIO) -> Trajectory:
+    """Write steps into an open file, one by one as they come."""
     parts = []
     file.truncate(0)
     file.write(f"{header.line()}\n")
-    for names, first, values, violations in _steps(evaluator, what, known):
+    for names, first, values, violations in steps:
         file.write(rows(first, names, values, violations))
         file.flush()
         parts.append((names, first, values, violations))
@@ -169,7 +175,8 @@ def trajectory(evaluator: Evaluator, what: Run) -> Trajectory:
     Returns:
         What the file would hold.
     """
-    return _joined(what.header(evaluator), list(_steps(evaluator, what, None)))
+    header = what.header(evaluator)
+    return _joined(header, list(_steps(evaluator, what, _made(evaluator, what), None)))
 
 
 def _joined(header: Header, parts: list[Any]) -> Trajectory:
@@ -181,10 +188,8 @@ def _joined(header: Header, parts: list[Any]) -> Trajectory:
     )
 
 
-def _steps(evaluator: Evaluator, what: Run, known: Trajectory | None) -> Any:
+def _steps(evaluator: Evaluator, what: Run, optimiser: Optimiser, known: Trajectory | None) -> Any:
     """Names, number of the first, values and violations of each step; known ones come first."""
-    setting = Setting(evaluator.task.search_space, len(evaluator.task.objectives), what.seed)
-    optimiser = (what.make or algorithm(what.algorithm).make)(setting)
     done = 0
     if known is not None and hasattr(optimiser, "restore"):
         archs = [Architecture.parse(t, evaluator.task.search_space) for t in known.texts]

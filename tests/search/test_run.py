@@ -12,7 +12,7 @@ import pytest
 
 from hwbench.architectures import Architecture, SearchSpace
 from hwbench.benchmark import Benchmark
-from hwbench.errors import InvalidValue
+from hwbench.errors import InvalidValue, MissingDependency
 from hwbench.processes import held_alone
 from hwbench.search import ALGORITHMS, Evaluator, Run, Setting, Task, read, run, trajectory
 from hwbench.search.run import summary
@@ -198,6 +198,24 @@ def test_a_space_of_next_to_nothing_is_searched_all_the_same(name: str, biases: 
     found = trajectory(evaluator, Run(name, 0, 90))
     assert len(found.texts) == 90
     assert len(set(found.texts)) == space.size
+
+
+@pytest.mark.parametrize(
+    "name, library, extra",
+    [("nsga2", "pymoo", "search"), ("tpe", "optuna", "search"), ("ehvi", "botorch", "bayes")],
+)
+def test_a_library_that_is_missing_is_named_and_nothing_written(
+    name: str, library: str, extra: str, evaluator: Evaluator, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A file with a header alone stayed behind, and TPE asked for what it does not need."""
+    for module in [m for m in sys.modules if m.partition(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.delitem(sys.modules, f"hwbench.search.{ALGORITHMS[name].module}", raising=False)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingDependency, match=rf"needs {library}: .*hwbench\[{extra}\]"):
+        run(evaluator, Run(name, 0, 10), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("seed, evaluations", [(-1, 5), (0, 0), (True, 5)])
