@@ -8,7 +8,7 @@ import numpy as np
 
 from hwbench.architectures import Architecture, ArchitectureTable
 from hwbench.benchmark import Benchmark
-from hwbench.errors import HwbenchError, InvalidValue
+from hwbench.errors import HwbenchError, InvalidValue, brief
 from hwbench.leaderboard.results import (
     Result,
     front_of,
@@ -19,7 +19,7 @@ from hwbench.leaderboard.results import (
 )
 from hwbench.leaderboard.suite import Part, Suite
 from hwbench.search import ALGORITHMS, Evaluator, Task, Trajectory
-from hwbench.search.trajectory import Header, Line, lines
+from hwbench.search.trajectory import NAME, Header, Line, is_name, lines
 
 _TOGETHER = 1000  # lines that are recomputed at once
 TOLERANCE = 1e-6
@@ -91,11 +91,9 @@ def _submit(suite: Suite, path: Path) -> Result:
 
 def _place(suite: Suite, header: Header) -> tuple[Part, Task]:
     """The part and the task of a submission; its optimiser's name, budget and seed are checked."""
-    plain = header.algorithm.replace("-", "").replace("_", "").isalnum()
-    if not plain or not header.algorithm.isascii() or len(header.algorithm) > 60:
+    if not is_name(header.algorithm):
         raise InvalidValue(
-            f"line 1: the algorithm must be a name of at most 60 letters, digits, '-' and '_'. "
-            f"Got {header.algorithm[:80]!r} instead."
+            f"line 1: the algorithm must be {NAME}. Got {brief(header.algorithm)} instead."
         )
     if header.algorithm in ALGORITHMS:
         raise InvalidValue(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from hwbench.architectures import space
 from hwbench.devices import device
 from hwbench.errors import HwbenchError, InvalidValue, UnknownName, brief, unknown
 from hwbench.search import Task, algorithm
+from hwbench.search.trajectory import NAME, is_name
 
 FILE = "suite.toml"
 
@@ -130,10 +130,6 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"\w[\w-]{0,59}", value, re.ASCII) is not None
-
-
 def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list) and value != [] and all(map(fits, value))
 
@@ -151,7 +147,7 @@ _OF_SUITE = {
 }
 
 _OF_PART = {
-    "name": _Field("a name of letters, digits, '-' and '_'", _is_name),
+    "name": _Field(NAME, is_name),
     "spaces": _NAMES,
     "devices": _NAMES,
     "objectives": _Field("a list of texts", _list_of(_is_text)),
@@ -190,7 +186,7 @@ def _suite(folder: Path, table: Mapping[str, Any]) -> Suite:
 
 def _part(table: Mapping[str, Any]) -> Part:
     name = table.get("name")
-    part = Part(**_fields(f"part {name}" if _is_name(name) else "a part", table, _OF_PART))
+    part = Part(**_fields(f"part {name}" if is_name(name) else "a part", table, _OF_PART))
     for each in part.algorithms:
         algorithm(each)
     marks = part.scored_at

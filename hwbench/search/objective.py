@@ -151,9 +151,12 @@ def parse_objectives(given: Sequence[str | Objective]) -> tuple[Objective, ...]:
     """Objectives from texts, at least two and all different.
 
     Raises:
-        InvalidValue: There are fewer than two, or one is named twice.
+        InvalidValue: They are no sequence, fewer than two, or one is named twice.
         UnknownName: No such metric.
     """
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        allowed = "a sequence such as ['perplexity', 'latency@h100']"
+        raise invalid("objectives", "Task.of", allowed, given)
     found = tuple(o if isinstance(o, Objective) else Objective.parse(o) for o in given)
     if len(found) < 2:
         listed = ", ".join(map(str, found)) or "none"

@@ -20,7 +20,15 @@ from hwbench.search.algorithms import algorithm
 from hwbench.search.coding import texts
 from hwbench.search.optimiser import Floats, Optimiser, Setting, front
 from hwbench.search.task import Evaluator
-from hwbench.search.trajectory import Header, Trajectory, read, read_partial, rows
+from hwbench.search.trajectory import (
+    NAME,
+    Header,
+    Trajectory,
+    is_name,
+    read,
+    read_partial,
+    rows,
+)
 
 Make = Callable[[Setting], Optimiser]
 
@@ -47,6 +55,8 @@ class Run:
             value: object = getattr(self, name)
             if type(value) is not int or value < least:
                 raise invalid(name, "Run", f"an int >= {least}", value)
+        if not is_name(self.algorithm):
+            raise invalid("algorithm", "Run", NAME, self.algorithm)
         return Header(evaluator.task, self.algorithm, self.seed, self.evaluations, evaluator.pins)
 
     @property

@@ -13,7 +13,7 @@ from hwbench.architectures import ArchitectureTable, SearchSpace
 from hwbench.benchmark import Benchmark
 from hwbench.cost import count_table
 from hwbench.encode import Features
-from hwbench.errors import InvalidValue, Unsupported
+from hwbench.errors import InvalidValue, Unsupported, invalid
 from hwbench.search.objective import Constraint, Objective, parse_objectives
 from hwbench.surrogate import Surrogate, load
 
@@ -50,9 +50,18 @@ class Task:
         """Make a task from objectives and constraints, or from their texts.
 
         Raises:
-            InvalidValue: Fewer than two objectives, one named twice, or a text of another form.
+            InvalidValue: Fewer than two objectives, one named twice, a text of another form, or an
+                argument of another type.
             UnknownName: No such metric.
         """
+        given: tuple[tuple[str, object, type, str], ...] = (
+            ("search_space", search_space, SearchSpace, "a SearchSpace, such as space('s')"),
+            ("constraints", constraints, Sequence, "a sequence such as ['params<=1e8']"),
+            ("noisy", noisy, bool, "True or False"),
+        )
+        for name, value, wanted, allowed in given:
+            if not isinstance(value, wanted):
+                raise invalid(name, "Task.of", allowed, value)
         bounds = tuple(
             c if isinstance(c, Constraint) else Constraint.parse(c)
             for c in ([constraints] if isinstance(constraints, str) else constraints)

@@ -9,6 +9,7 @@ pins the ids of the artefacts that answered.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,19 @@ Floats = NDArray[np.float64]
 
 FORMAT = 1
 LONGEST_LINE = 65536
+
+
+def is_name(value: object) -> bool:
+    """Whether something can name an optimiser, and so a file.
+
+    >>> is_name("my-search_2"), is_name("../x"), is_name("")
+    (True, False, False)
+    """
+    return isinstance(value, str) and re.fullmatch(r"\w[\w-]{0,59}", value, re.ASCII) is not None
+
+
+NAME = "a name of at most 60 letters, digits, '-' and '_'"
+"""What `is_name` allows, for errors."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,6 +200,14 @@ def test_a_space_of_next_to_nothing_is_searched_all_the_same(name: str, biases: 
     assert len(set(found.texts)) == space.size
 
 
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".", "a b", "x" * 61, 3, None])
+def test_a_run_s_name_is_that_of_a_file(name: object, evaluator: Evaluator, tmp_path: Path) -> None:
+    """A run named ../x was written beside its folder."""
+    with pytest.raises(InvalidValue, match="'algorithm' parameter of Run must be a name"):
+        run(evaluator, Run(name, 0, 5, Climber), tmp_path / "runs")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     "name, library, extra",
     [("nsga2", "pymoo", "search"), ("tpe", "optuna", "search"), ("ehvi", "botorch", "bayes")],

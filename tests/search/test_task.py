@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -66,3 +68,20 @@ def test_what_cannot_be_answered_is_said_at_once(
 def test_the_benchmark_must_be_of_the_space(bench: Benchmark) -> None:
     with pytest.raises(InvalidValue, match="must be of the task's space 'm'"):
         Evaluator(Task.of(space("m"), ["perplexity", "params"]), bench)
+
+
+@pytest.mark.parametrize(
+    "given, says",
+    [
+        ({"objectives": "perplexity"}, "'objectives' parameter of Task.of must be a sequence"),
+        ({"objectives": None}, "'objectives' parameter of Task.of must be a sequence"),
+        ({"constraints": None}, "'constraints' parameter of Task.of must be a sequence"),
+        ({"noisy": "yes"}, "'noisy' parameter of Task.of must be True or False"),
+        ({"search_space": "s"}, "'search_space' parameter of Task.of must be a SearchSpace"),
+    ],
+)
+def test_an_argument_of_another_type(given: dict[str, Any], says: str) -> None:
+    whole = {"search_space": space("s"), "objectives": ["perplexity", "params"], **given}
+    with pytest.raises(InvalidValue) as caught:
+        Task.of(**whole)
+    assert says in str(caught.value)
