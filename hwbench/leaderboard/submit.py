@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -67,17 +68,9 @@ def _submit(suite: Suite, path: Path) -> Result:
     there = _there(target, header)
     texts: list[str] = []
     values = np.empty((header.evaluations, len(task.objectives)))
-    waiting: list[Line] = []
-    for line in found:
-        if isinstance(line, Line):
-            waiting.append(line)
-        if len(waiting) == _TOGETHER:
-            values[len(texts) : len(texts) + len(waiting)] = _recomputed(evaluator, waiting)
-            texts += [each.text for each in waiting]
-            waiting = []
-    if waiting:
-        values[len(texts) : len(texts) + len(waiting)] = _recomputed(evaluator, waiting)
-        texts += [each.text for each in waiting]
+    while some := [line for line in islice(found, _TOGETHER) if isinstance(line, Line)]:
+        values[len(texts) : len(texts) + len(some)] = _recomputed(evaluator, some)
+        texts += [line.text for line in some]
     if len(texts) != header.evaluations:
         raise InvalidValue(
             f"line {len(texts) + 1}: the trajectory must have {header.evaluations} evaluations. "
