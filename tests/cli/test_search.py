@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hwbench.cli.app import run
+from hwbench.cli.manual import help_text
 from hwbench.cli.search import parse_seeds
 from hwbench.errors import InvalidValue
 
@@ -76,3 +77,13 @@ def test_seeds() -> None:
     for text in ("", "-1", "1-", "a", "0-99999", "²"):
         with pytest.raises(InvalidValue):
             parse_seeds(text)
+
+
+def test_the_help_names_every_algorithm_and_picture() -> None:
+    pytest.importorskip("moocore")
+    from hwbench.leaderboard.pictures import KINDS
+    from hwbench.search import ALGORITHMS
+
+    for command, names in (("hwbench search", ALGORITHMS), ("hwbench leaderboard plot", KINDS)):
+        words = help_text(command).replace(",", " ").replace(".", " ").split()
+        assert set(names) <= set(words)
