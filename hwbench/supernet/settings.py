@@ -10,7 +10,7 @@ from hwbench.errors import InvalidValue, invalid, unknown
 
 STRATEGIES = ("sandwich", "random", "standard")
 """What a step trains: the largest subnetwork, the smallest and two random ones (arXiv 1903.05134);
-one random subnetwork; the largest alone."""
+one random subnetwork; the largest alone. A step's gradient is that of the mean of their losses."""
 
 PRECISIONS = ("auto", "float32", "bfloat16")
 
@@ -28,8 +28,8 @@ class TrainSettings:
         accumulation: Parts that a process computes its share of a step in.
         context: Tokens a sequence.
         learning_rate: After warm-up.
-        final_share: Of the learning rate, what cosine decay ends at.
-        warmup_steps: Steps of linear warm-up.
+        final_share: Of the learning rate, where cosine decay ends, one step after the last.
+        warmup_steps: Steps of linear warm-up; with as many as `steps` or more there is no decay.
         weight_decay: AdamW's, on matrices only.
         clip: The gradient's greatest norm.
         precision: "float32", "bfloat16" (autocast), or "auto": bfloat16 where the GPU has it.
