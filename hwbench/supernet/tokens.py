@@ -3,7 +3,7 @@
 A data file is UTF-8 text, which is tokenised as it is read, or a `.npy` file of token indices. Text
 is cut only before whitespace that follows something else, where GPT-2's own pattern of byte-level
 pieces begins a new one, so the tokens of the stream are those of the whole text. A tokeniser with
-another pattern may differ by a token or two at a cut, of which there is one in a million characters.
+another pattern may differ by a token or two at a cut, one in a million characters.
 """
 
 from __future__ import annotations
