@@ -26,7 +26,8 @@ from hwbench.supernet.settings import TrainSettings
 from hwbench.supernet.slicing import sort_by_importance
 from hwbench.supernet.supernet import Supernet
 from hwbench.supernet.tokens import Data, Tokeniser, calibration_batches
-from hwbench.supernet.train import Alone, Subnetworks, train
+from hwbench.supernet.train import train
+from hwbench.supernet.trainable import Alone, Subnetworks
 
 __all__ = [
     "Alone",

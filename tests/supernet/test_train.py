@@ -20,7 +20,8 @@ import torch
 
 from hwbench.errors import InvalidArtifact, InvalidValue, UnknownName
 from hwbench.supernet import Alone, Subnetworks, Supernet, TrainSettings, describe, train
-from hwbench.supernet.train import batch, draw
+from hwbench.supernet.train import batch
+from hwbench.supernet.trainable import draw
 from tests.supernet.tiny import CONTEXT, TINY, tiny_supernet
 
 ROOT = Path(__file__).parents[2]
