@@ -25,6 +25,14 @@ COMMAND = (
 )  # takes longer than patience
 PATIENCE_S = 60.0
 
+# As from a terminal: what runs in the background of a shell inherits that SIGINT is ignored.
+INTERRUPTIBLE = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from hwbench.cli import main
+sys.exit(main())
+"""
+
 
 def _until(true: Callable[[], bool]) -> bool:
     """Whether something becomes true before patience ends."""
@@ -47,7 +55,7 @@ def _gone(group: int) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_their_parent(number: signal.Signals, tmp_path: Path) -> None:
     """They outlived a killed parent, and each said by a traceback that it was interrupted."""
-    command = [sys.executable, "-m", "hwbench.cli", *COMMAND, "--out", str(tmp_path)]
+    command = [sys.executable, "-c", INTERRUPTIBLE, *COMMAND, "--out", str(tmp_path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
         assert process.stderr is not None
         try:
