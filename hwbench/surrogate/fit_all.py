@@ -126,6 +126,8 @@ def fit_all(
 ) -> Iterator[Outcome]:
     """Fit artefacts and write them, yielding each as it is done.
 
+    One that cannot be fitted keeps none of the others from it.
+
     Args:
         store: The store.
         out: The root of the artefacts; existing ones that fit are kept.
@@ -138,7 +140,7 @@ def fit_all(
 
     Raises:
         InvalidValue: `workers` is no int >= 1.
-        InvalidStore: A task's observations cannot be fitted.
+        InvalidStore: After all others: a task's observations cannot be fitted.
         OSError: `out` cannot be written.
     """
     if type(workers) is not int or workers < 1:
@@ -147,9 +149,23 @@ def fit_all(
     out.mkdir(parents=True, exist_ok=True)
     # The longest first, so that no worker ends long after the others.
     order = sorted(chosen, key=lambda t: (t.metric != "energy", t.metric != "latency"))
-    work = (joblib.delayed(fit_one)(store.path, out, task, settings) for task in order)
-    parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")
-    yield from parallel(work)
+    work = (joblib.delayed(_tried)(store.path, out, task, settings) for task in order)
+    failed = []
+    for done in joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(work):
+        if isinstance(done, Outcome):
+            yield done
+        else:
+            failed.append(str(done))
+    if failed:
+        more = f" {len(failed) - 1} more cannot be fitted either." if len(failed) > 1 else ""
+        raise InvalidStore(f"{min(failed)}{more}")
+
+
+def _tried(store: Path, out: Path, task: Task, settings: Settings) -> Outcome | InvalidStore:
+    try:
+        return fit_one(store, out, task, settings)
+    except InvalidStore as error:
+        return error
 
 
 def fit_one(store_path: Path, out: Path, task: Task, settings: Settings) -> Outcome:

@@ -143,7 +143,8 @@ def test_a_place_that_cannot_be_written(store: Path, tmp_path: Path, capsys: Cap
 def test_too_few_observations_are_one_line(tmp_path: Path, capsys: Capture) -> None:
     assert run(["fit", "--store", str(MINIATURE), "--out", str(tmp_path / "artifacts")]) == 2
     err = capsys.readouterr().err
-    assert err.startswith("Error: Cannot fit energy in s on cpu_xeon_gold: A fit of energy needs")
+    assert err.startswith("Error: Cannot fit accuracy in s: A fit of accuracy needs")
+    assert "6 more cannot be fitted either." in err
     assert err.count("\n") == 1
     assert contents(tmp_path / "artifacts") == {}
 

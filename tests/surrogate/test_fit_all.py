@@ -246,6 +246,21 @@ def test_a_task_that_cannot_be_fitted_is_named_and_leaves_nothing(tmp_path: Path
     assert files(tmp_path / "out") == {}
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_cannot_be_fitted_keeps_no_other_from_it(workers: int, tmp_path: Path) -> None:
+    """An accuracy of 0 once left the perplexity of the same store without a surrogate."""
+    path, few = write_store(tmp_path / "s", architectures=60), draw(TINY, 4, 9)
+    StoreWriter.open(path).append(
+        readings(Machine().measure(few, 1), "a100", "latency"),
+        readings(Machine().measure(few, 2), "v100", "latency"),
+    )
+    opened = Store.open(path)
+    running = fit_all(opened, tmp_path / "out", tasks(opened), workers=workers)
+    assert sorted(str(next(running).task) for _ in ALL) == sorted(map(str, ALL))
+    with pytest.raises(InvalidStore, match=r"^Cannot fit .* on a100: .* 1 more cannot be fitted"):
+        next(running)
+
+
 def test_a_folder_that_cannot_be_written_is_an_error_of_the_system(
     synthetic_store: Path, tmp_path: Path
 ) -> None:
