@@ -91,18 +91,22 @@ def shared_out(
         watched.close()
 
 
-def held_alone(file: IO[Any]) -> bool:
+def held_alone(file: IO[Any] | int, *, wait: bool = False) -> bool:
     """Whether this process now holds an open file for itself, until it closes it.
 
     The lock is the kernel's: a process that was killed holds nothing. On a system without `fcntl`
     nothing is locked.
+
+    Args:
+        file: The file, or the descriptor of one or of a folder.
+        wait: Whether to wait for another process that holds it.
     """
     try:
         import fcntl
     except ImportError:
         return True
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hwbench.architectures import Architecture
     from hwbench.supernet import Data, Perplexity, Supernet
 
-_LEAST_SHOWN = 12  # digits of a hash
+_DIGITS = 12  # of a hash, where it is shown in short
 
 CheckpointOption = Annotated[
     str,
@@ -329,7 +329,7 @@ def _run_line(run: dict[str, Any]) -> str:
     return (
         f"{settings['strategy']}{distilled}, steps {done}, batch {settings['batch_size']} x "
         f"{settings['context']} tokens, seed {settings['seed']}, data {data.get('data')} "
-        f"{str(data.get('data_sha256'))[:_LEAST_SHOWN]}"
+        f"{str(data.get('data_sha256'))[:_DIGITS]}"
     )
 
 
@@ -445,7 +445,7 @@ def _short(row: dict[str, Any]) -> dict[str, Any]:
 def _say_protocol(row: dict[str, Any]) -> None:
     tokeniser = row["tokeniser_sha256"]
     print_text(
-        f"{row['tokens']:,} tokens of {row['data']} ({row['data_sha256'][:_LEAST_SHOWN]}), context "
+        f"{row['tokens']:,} tokens of {row['data']} ({row['data_sha256'][:_DIGITS]}), context "
         f"{row['context']}, stride {row['stride']}, tokeniser "
-        f"{'none' if tokeniser is None else tokeniser[:_LEAST_SHOWN]}."
+        f"{'none' if tokeniser is None else tokeniser[:_DIGITS]}."
     )

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hwbench.errors import InvalidStore, InvalidValue
+from hwbench.processes import held_alone
 from hwbench.records.schema import MANIFEST, SCHEMAS
 
 _TEMPORARY = ".writing-"
@@ -89,9 +90,7 @@ def writing(what: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold a folder for writing. The lock is the kernel's: a process that ends holds nothing.
-
-    On a system without `fcntl` nothing is locked.
+    """Hold a folder for writing, as `held_alone` holds a file.
 
     Args:
         folder: The folder.
@@ -100,14 +99,10 @@ def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
     Raises:
         BlockingIOError: Another process holds the folder, and `wait` is False.
     """
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not held_alone(handle, wait=wait):
+            raise BlockingIOError(f"Another process holds {folder}.")
         yield
     finally:
         os.close(handle)
