@@ -38,6 +38,7 @@ from hwbench.supernet import (
     Tau,
     Tokeniser,
     TrainSettings,
+    Windows,
     calibration_batches,
     perplexity,
     rank_correlation,
@@ -162,7 +163,7 @@ class Demonstration:
         """Perplexity of every subnetwork as a slice."""
 
         def score(arch: Architecture) -> Perplexity:
-            return subnetwork_perplexity(supernet, arch, self.held_out, **self.protocol())
+            return subnetwork_perplexity(supernet, arch, self.held_out, self.windows())
 
         return [self._kept(name, a, lambda a=a: score(a)) for a in self.subnetworks]
 
@@ -175,13 +176,13 @@ class Demonstration:
             alone = Alone(supernet.extract(arch), arch)
             out = self.work / "alone" / str(self.chosen.index(arch))
             done = train(alone, self.tokens, settings, out, data=self.about(), device="cpu")
-            return perplexity(done.model, self.held_out, **self.protocol())
+            return perplexity(done.model, self.held_out, self.windows())
 
         return [self._kept("alone", a, lambda a=a: score(a)) for a in self.chosen]
 
-    def protocol(self) -> dict[str, int]:
+    def windows(self) -> Windows:
         """How perplexity is measured: windows side by side."""
-        return {"context": self.size.context, "stride": self.size.context, "batch_size": 16}
+        return Windows(context=self.size.context, stride=self.size.context, batch_size=16)
 
     def surrogate_tau(self, scores: Sequence[float]) -> Tau:
         """Kendall's tau of a surrogate on the last subnetworks, which its fit has not seen."""

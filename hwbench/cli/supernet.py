@@ -18,7 +18,7 @@ from hwbench.errors import InvalidValue
 
 if TYPE_CHECKING:
     from hwbench.architectures import Architecture
-    from hwbench.supernet import Data, Perplexity, Supernet
+    from hwbench.supernet import Data, Perplexity, Supernet, Windows
 
 _DIGITS = 12  # of a hash, where it is shown in short
 
@@ -227,6 +227,8 @@ def evaluate(
     Without --arch, --many or --sample, that of the largest architecture. `hwbench fit` fits a
     surrogate on a store that --out filled.
     """
+    from hwbench.supernet import Windows
+
     given = [o for o, v in (("--arch", arch), ("--many", many), ("--sample", sample)) if v]
     if len(given) > 1:
         raise InvalidValue(f"Give one of --arch, --many and --sample. Got {', '.join(given)}.")
@@ -241,18 +243,17 @@ def evaluate(
         wanted = [supernet.space.largest]
     text = _data(data, supernet)
     window = _context(supernet, context)
+    windows = Windows(
+        context=window,
+        stride=max(1, window // 2) if stride is None else stride,
+        batch_size=batch_size,
+    )
     where = device or _default_device()
-    options: dict[str, Any] = {
-        "context": window,
-        "stride": max(1, window // 2) if stride is None else stride,
-        "batch_size": batch_size,
-        "device": where,
-    }
     _move(supernet, where)
     if out is not None:
-        _record(supernet, wanted, text, out, options, as_json=as_json)
+        _record(supernet, wanted, text, out, windows, where, as_json=as_json)
         return
-    found = _scored(supernet, wanted, text, options)
+    found = _scored(supernet, wanted, text, windows, where)
     rows = [{"architecture": str(a), **p.to_dict()} for a, p in found.items()]
     if as_json:
         print_json(rows[0] if many is None and sample is None else rows)
@@ -398,18 +399,20 @@ def _move(supernet: Supernet, device: str) -> None:
 
 
 def _scored(
-    supernet: Supernet, wanted: list[Architecture], data: Data, options: dict[str, Any]
+    supernet: Supernet, wanted: list[Architecture], data: Data, windows: Windows, device: str
 ) -> dict[Architecture, Perplexity]:
     from hwbench.supernet import subnetwork_perplexity
 
     if len(wanted) == 1:
         with progress("scoring tokens", total=None) as advance:
-            options = {**options, "progress": advance}
-            return {wanted[0]: subnetwork_perplexity(supernet, wanted[0], data, **options)}
+            one = subnetwork_perplexity(
+                supernet, wanted[0], data, windows, device=device, progress=advance
+            )
+        return {wanted[0]: one}
     found = {}
     with progress("scoring", total=len(wanted)) as advance:
         for arch in wanted:
-            found[arch] = subnetwork_perplexity(supernet, arch, data, **options)
+            found[arch] = subnetwork_perplexity(supernet, arch, data, windows, device=device)
             advance()
     return found
 
@@ -419,14 +422,17 @@ def _record(
     wanted: list[Architecture],
     data: Data,
     store: Path,
-    options: dict[str, Any],
+    windows: Windows,
+    device: str,
     *,
     as_json: bool,
 ) -> None:
     from hwbench.supernet import record_quality
 
     with progress("scoring", total=len(set(wanted))) as advance:
-        scored = record_quality(supernet, wanted, data, store, progress=advance, **options)
+        scored = record_quality(
+            supernet, wanted, data, store, windows, device=device, progress=advance
+        )
     if as_json:
         print_json({"store": str(store), "scored": scored, "there": len(set(wanted)) - scored})
     else:

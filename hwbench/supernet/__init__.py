@@ -20,7 +20,7 @@ except ImportError as error:
 from hwbench.supernet.agreement import Tau, rank_correlation, stratified
 from hwbench.supernet.checkpoint import read_gpt2, write_gpt2
 from hwbench.supernet.describe import describe
-from hwbench.supernet.perplexity import Perplexity, perplexity
+from hwbench.supernet.perplexity import Perplexity, Windows, perplexity
 from hwbench.supernet.quality import record_quality, subnetwork_perplexity
 from hwbench.supernet.settings import TrainSettings
 from hwbench.supernet.slicing import sort_by_importance
@@ -38,6 +38,7 @@ __all__ = [
     "Tau",
     "Tokeniser",
     "TrainSettings",
+    "Windows",
     "calibration_batches",
     "describe",
     "perplexity",

@@ -95,40 +95,65 @@ class Window:
     first: int
 
 
-def windows(pieces: Iterable[Piece], context: int, stride: int) -> Iterator[Window]:
-    """Cut a stream into windows; no more of it is held than a window and a piece.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """How a window slides over a text.
 
-    Args:
-        pieces: The stream.
-        context: Inputs a window, at most.
+    Attributes:
+        context: Tokens a window, at most; the model must take as many.
         stride: Tokens between the beginnings of windows, 1 to `context`.
+        batch_size: Windows at once; no result depends on it.
 
-    Yields:
-        The windows, the last of them shorter where the stream ends.
+    Raises:
+        InvalidValue: A number is out of range.
     """
-    held = np.zeros(0, np.int64)
-    scored = 1  # the place in `held` of the next target that is not scored yet
-    for piece in pieces:
-        held = np.concatenate([held, piece.tokens])
-        start = 0
-        while len(held) - start > context:
-            yield Window(held[start : start + context + 1], scored - 1)
-            # Seen from the next window's beginning.
-            scored = context + 1 - stride
-            start += stride
-        held = held[start:]
-    if scored < len(held):
-        yield Window(held, scored - 1)
+
+    context: int
+    stride: int
+    batch_size: int = 1
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        for name, most in (
+            ("context", math.inf),
+            ("stride", self.context),
+            ("batch_size", math.inf),
+        ):
+            value = getattr(self, name)
+            if type(value) is not int or not 1 <= value <= most:
+                least = "an int >= 1" if math.isinf(most) else f"an int from 1 to context, {most}"
+                raise invalid(name, "Windows", least, value)
+
+    def over(self, pieces: Iterable[Piece]) -> Iterator[Window]:
+        """Cut a stream into windows; no more of it is held than a window and a piece.
+
+        Args:
+            pieces: The stream.
+
+        Yields:
+            The windows, the last of them shorter where the stream ends.
+        """
+        held = np.zeros(0, np.int64)
+        scored = 1  # the place in `held` of the next target that is not scored yet
+        for piece in pieces:
+            held = np.concatenate([held, piece.tokens])
+            start = 0
+            while len(held) - start > self.context:
+                yield Window(held[start : start + self.context + 1], scored - 1)
+                # Seen from the next window's beginning.
+                scored = self.context + 1 - self.stride
+                start += self.stride
+            held = held[start:]
+        if scored < len(held):
+            yield Window(held, scored - 1)
 
 
 @torch.inference_mode()
 def perplexity(
     logits: Logits,
     data: Data,
+    windows: Windows,
     *,
-    context: int,
-    stride: int,
-    batch_size: int = 1,
     device: torch.device | str = "cpu",
     progress: Callable[[int], None] = lambda tokens: None,
 ) -> Perplexity:
@@ -137,28 +162,20 @@ def perplexity(
     Args:
         logits: The model.
         data: The text.
-        context: Tokens a window, at most; the model must take as many.
-        stride: Tokens between the beginnings of windows, 1 to `context`.
-        batch_size: Windows at once; the result does not depend on it.
+        windows: How a window slides over it.
         device: Where the model is.
         progress: Called with the number of tokens that were scored since.
 
     Raises:
-        InvalidValue: A number is out of range, or the text is shorter than the context.
+        InvalidValue: The text is shorter than the context, or the model gives no finite loss.
     """
-    for name, value, most in (("context", context, None), ("stride", stride, context)):
-        if type(value) is not int or value < 1 or (most is not None and value > most):
-            allowed = "an int >= 1" if most is None else f"an int from 1 to context, {most}"
-            raise invalid(name, "perplexity", allowed, value)
-    if type(batch_size) is not int or batch_size < 1:
-        raise invalid("batch_size", "perplexity", "an int >= 1", batch_size)
     words: list[int | None] = []
     loss, right, tokens = 0.0, 0, 0
-    for batch in _batches(windows(_counted(data, words), context, stride), batch_size):
-        if tokens == 0 and len(batch[0].tokens) <= context:
+    for batch in _batches(windows.over(_counted(data, words)), windows.batch_size):
+        if tokens == 0 and len(batch[0].tokens) <= windows.context:
             raise InvalidValue(
-                f"The data must hold more tokens than the context of {context}. {data.path} holds "
-                f"{len(batch[0].tokens)}; give a smaller context or a longer text."
+                f"The data must hold more tokens than the context of {windows.context}. "
+                f"{data.path} holds {len(batch[0].tokens)}; give a smaller one, or a longer text."
             )
         found = _score(logits, batch, device)
         loss, right, tokens = loss + found[0], right + found[1], tokens + found[2]
@@ -172,8 +189,8 @@ def perplexity(
         accuracy=right / tokens,
         tokens=tokens,
         words=None if None in words else sum(w for w in words if w is not None),
-        context=context,
-        stride=stride,
+        context=windows.context,
+        stride=windows.stride,
         data=data.path.name,
         data_sha256=data.sha256,
         tokeniser_sha256=None

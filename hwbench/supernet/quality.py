@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from hwbench.architectures import Architecture
 from hwbench.errors import InvalidValue
 from hwbench.records import Readings, Store, StoreWriter
 from hwbench.records.schema import MANIFEST
-from hwbench.supernet.perplexity import Perplexity, perplexity
+from hwbench.supernet.perplexity import Perplexity, Windows, perplexity
 from hwbench.supernet.supernet import Supernet
 from hwbench.supernet.tokens import Data
 
@@ -24,10 +25,8 @@ def subnetwork_perplexity(
     supernet: Supernet,
     arch: Architecture,
     data: Data,
+    windows: Windows,
     *,
-    context: int,
-    stride: int,
-    batch_size: int = 1,
     device: torch.device | str = "cpu",
     progress: Callable[[int], None] = lambda tokens: None,
 ) -> Perplexity:
@@ -37,9 +36,7 @@ def subnetwork_perplexity(
         supernet: The supernet, on `device`.
         arch: An architecture of its space.
         data: The text.
-        context: Tokens a window, at most the model's context.
-        stride: Tokens between the beginnings of windows.
-        batch_size: Windows at once; the result does not depend on it.
+        windows: How a window slides over it.
         device: Where the supernet is.
         progress: Called with the number of tokens that were scored since.
 
@@ -48,30 +45,27 @@ def subnetwork_perplexity(
         InvalidValue: See `perplexity`; or the context is longer than the model's.
     """
     most = supernet.model.config.context
-    if context > most:
+    if windows.context > most:
         raise InvalidValue(
-            f"The context must be at most the model's {most} tokens. Got {context} instead."
+            f"The context must be at most the model's {most} tokens. Got {windows.context} instead."
         )
-    return perplexity(
-        lambda tokens: supernet(arch, tokens),
-        data,
-        context=context,
-        stride=stride,
-        batch_size=batch_size,
-        device=device,
-        progress=progress,
-    )
+
+    def logits(tokens: Tensor) -> Tensor:
+        found: Tensor = supernet(arch, tokens)
+        return found
+
+    return perplexity(logits, data, windows, device=device, progress=progress)
 
 
-def source_of(supernet: Supernet, data: Data, context: int, stride: int) -> str:
+def source_of(supernet: Supernet, data: Data, windows: Windows) -> str:
     """The protocol in one line, as a store's `source`."""
     steps = sum(int(run["steps"]) for run in supernet.history)
     tokeniser = "none" if supernet.tokeniser is None else supernet.tokeniser.sha256[:12]
     return (
         f"hwbench supernet: parent {supernet.origin['name']}, {steps} steps, weights "
         f"{supernet.digest()[:12]}, widths {supernet.widths}, layers {supernet.layers}; data "
-        f"{data.path.name} {data.sha256[:12]}, tokeniser {tokeniser}, context {context}, "
-        f"stride {stride}"
+        f"{data.path.name} {data.sha256[:12]}, tokeniser {tokeniser}, context "
+        f"{windows.context}, stride {windows.stride}"
     )
 
 
@@ -80,10 +74,8 @@ def record_quality(
     architectures: Iterable[Architecture],
     data: Data,
     store: str | Path,
+    windows: Windows,
     *,
-    context: int,
-    stride: int,
-    batch_size: int = 1,
     device: torch.device | str = "cpu",
     progress: Callable[[int], None] = lambda done: None,
 ) -> int:
@@ -94,9 +86,7 @@ def record_quality(
         architectures: Architectures of its space; duplicates are scored once.
         data: The text.
         store: The store's folder; made if it is not there.
-        context: Tokens a window.
-        stride: Tokens between the beginnings of windows.
-        batch_size: Windows at once.
+        windows: How a window slides over the text.
         device: Where the supernet is.
         progress: Called with the number of architectures that were done since.
 
@@ -111,22 +101,14 @@ def record_quality(
     wanted = list(dict.fromkeys(architectures))
     for arch in wanted:
         supernet.check(arch)
-    source = source_of(supernet, data, context, stride)
+    source = source_of(supernet, data, windows)
     place = Path(store)
     there = (place / MANIFEST).is_file()
     scored = _scored(Store.open(place), supernet, source) if there else set()
     missing = [a for a in wanted if a not in scored]
     progress(len(wanted) - len(missing))
     for at, arch in enumerate(missing, start=len(scored)):
-        found = subnetwork_perplexity(
-            supernet,
-            arch,
-            data,
-            context=context,
-            stride=stride,
-            batch_size=batch_size,
-            device=device,
-        )
+        found = subnetwork_perplexity(supernet, arch, data, windows, device=device)
         if not there:  # a store is made once there is something to put into it
             StoreWriter.create(place, name=place.resolve().name, source=source, licence="unstated")
             there = True

@@ -126,7 +126,7 @@ def test_an_extracted_model_scores_as_its_slice(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from hwbench.model import Model
-    from hwbench.supernet import Data, Supernet, perplexity
+    from hwbench.supernet import Data, Supernet, Windows, perplexity
 
     arch = tiny.TINY.sample(1, seed=5)[0]
     said = printed(capsys, "supernet", "extract", *PARENT, "--arch", str(arch), "--out", "model")
@@ -134,7 +134,7 @@ def test_an_extracted_model_scores_as_its_slice(
     found = json.loads(printed(capsys, *EVAL, *PARENT, "--arch", str(arch), "--json"))
     supernet = Supernet.from_pretrained("parent", "tiny.toml")
     data = Data.open("test.txt", supernet.tokeniser, 300)
-    alone = perplexity(Model.load("model"), data, context=24, stride=12)
+    alone = perplexity(Model.load("model"), data, Windows(context=24, stride=12))
     assert alone.perplexity == pytest.approx(found["perplexity"], rel=1e-5)
 
 

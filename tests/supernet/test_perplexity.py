@@ -14,9 +14,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hwbench.errors import InvalidArtifact, InvalidValue
-from hwbench.supernet import Data, Perplexity, Tokeniser, perplexity, subnetwork_perplexity
+from hwbench.supernet import (
+    Data,
+    Perplexity,
+    Tokeniser,
+    Windows,
+    perplexity,
+    subnetwork_perplexity,
+)
 from hwbench.supernet import tokens as tokens_of
-from hwbench.supernet.perplexity import windows
 from hwbench.supernet.tokens import Piece
 from tests.supernet.tiny import TINY, VOCABULARY, text, tiny_supernet
 
@@ -55,7 +61,9 @@ def test_each_token_but_the_first_is_scored_once(
     total: int, stride: int, cuts: tuple[int, ...]
 ) -> None:
     scored = []
-    for window in windows(pieces(total, *(c for c in cuts if c < total)), 8, stride):
+    for window in Windows(context=8, stride=stride).over(
+        pieces(total, *(c for c in cuts if c < total))
+    ):
         targets = window.tokens[1:][window.first :]
         scored += targets.tolist()
         assert len(window.tokens) <= 9
@@ -87,9 +95,7 @@ def test_it_is_what_counting_by_hand_gives(data: Data, stride: int, batch_size: 
     found = perplexity(
         uneven,
         Data.open(path, None, VOCABULARY),
-        context=CONTEXT,
-        stride=stride,
-        batch_size=batch_size,
+        Windows(context=CONTEXT, stride=stride, batch_size=batch_size),
     )
     loss, accuracy = by_hand(tokens, CONTEXT, stride)
     assert found.loss == pytest.approx(loss, abs=1e-6)
@@ -104,7 +110,7 @@ def test_batches_and_padding_change_nothing(data: Data, stride: int, tmp_path: P
     supernet, arch = tiny_supernet(tmp_path / "parent"), TINY.sample(1, seed=4)[0]
     found = [
         subnetwork_perplexity(
-            supernet, arch, data, context=CONTEXT, stride=stride, batch_size=batch_size
+            supernet, arch, data, Windows(context=CONTEXT, stride=stride, batch_size=batch_size)
         )
         for batch_size in (1, 2, 3, 16, 1000)
     ]
@@ -114,7 +120,7 @@ def test_batches_and_padding_change_nothing(data: Data, stride: int, tmp_path: P
 
 
 def test_a_result_says_how_it_was_found(data: Data, tokeniser: Tokeniser) -> None:
-    found = perplexity(uneven, data, context=CONTEXT, stride=12)
+    found = perplexity(uneven, data, Windows(context=CONTEXT, stride=12))
     said = found.to_dict()
     assert (said["context"], said["stride"], said["data"]) == (24, 12, "text.txt")
     assert said["data_sha256"] == data.sha256
@@ -128,9 +134,9 @@ def test_a_result_says_how_it_was_found(data: Data, tokeniser: Tokeniser) -> Non
 
 def test_a_slice_and_the_model_extracted_from_it_agree(data: Data, tmp_path: Path) -> None:
     supernet, arch = tiny_supernet(tmp_path / "parent"), TINY.sample(1, seed=5)[0]
-    windows_ = {"context": CONTEXT, "stride": 12, "batch_size": 4}
-    sliced = subnetwork_perplexity(supernet, arch, data, **windows_)
-    assert perplexity(supernet.extract(arch), data, **windows_).loss == pytest.approx(sliced.loss)
+    windows = Windows(context=CONTEXT, stride=12, batch_size=4)
+    sliced = subnetwork_perplexity(supernet, arch, data, windows)
+    assert perplexity(supernet.extract(arch), data, windows).loss == pytest.approx(sliced.loss)
 
 
 def test_a_loss_past_what_a_float_holds_stays_a_number() -> None:
@@ -215,7 +221,7 @@ def test_a_byte_order_mark_is_no_text(tmp_path: Path, tokeniser: Tokeniser) -> N
     data = Data.open(path, tokeniser, VOCABULARY)
     assert len(data.tokens()) == 0
     with pytest.raises(InvalidValue, match="two tokens or more"):
-        perplexity(uneven, data, context=CONTEXT, stride=12)
+        perplexity(uneven, data, Windows(context=CONTEXT, stride=12))
 
 
 def test_a_text_without_spaces_is_searched_once(
@@ -254,7 +260,9 @@ def test_bad_texts_are_refused(
     path = tmp_path / "text.txt"
     path.write_bytes(content)
     with pytest.raises(InvalidValue, match=said) as error:
-        perplexity(uneven, Data.open(path, tokeniser, VOCABULARY), context=CONTEXT, stride=12)
+        perplexity(
+            uneven, Data.open(path, tokeniser, VOCABULARY), Windows(context=CONTEXT, stride=12)
+        )
     assert "\n" not in str(error.value)
 
 
@@ -272,7 +280,7 @@ def test_bad_tokens_are_refused(tokens: NDArray[np.int64], said: str, tmp_path: 
     path = tmp_path / "tokens.npy"
     np.save(path, tokens)
     with pytest.raises(InvalidValue, match=said):
-        perplexity(uneven, Data.open(path, None, VOCABULARY), context=2, stride=1)
+        perplexity(uneven, Data.open(path, None, VOCABULARY), Windows(context=2, stride=1))
 
 
 def test_what_is_no_array_is_refused(tmp_path: Path) -> None:
@@ -321,7 +329,7 @@ def test_windows_out_of_range_are_refused(
 ) -> None:
     supernet = tiny_supernet(tmp_path / "parent")
     with pytest.raises(InvalidValue, match=said):
-        subnetwork_perplexity(supernet, TINY.largest, data, **options)
+        subnetwork_perplexity(supernet, TINY.largest, data, Windows(**options))
 
 
 def test_a_model_that_gives_no_numbers_is_refused(data: Data) -> None:
@@ -329,4 +337,4 @@ def test_a_model_that_gives_no_numbers_is_refused(data: Data) -> None:
         return torch.full((*tokens.shape, VOCABULARY), float("nan"))
 
     with pytest.raises(InvalidValue, match="loss must be finite"):
-        perplexity(broken, data, context=CONTEXT, stride=12)
+        perplexity(broken, data, Windows(context=CONTEXT, stride=12))

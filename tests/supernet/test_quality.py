@@ -15,6 +15,7 @@ from hwbench.records import Store, validate
 from hwbench.supernet import (
     Data,
     Supernet,
+    Windows,
     describe,
     rank_correlation,
     record_quality,
@@ -24,7 +25,7 @@ from hwbench.supernet import (
 from hwbench.surrogate.fit_all import fit_all, tasks
 from tests.supernet.tiny import TINY, VOCABULARY, shrunk, text, tiny_supernet
 
-WINDOWS = {"context": 24, "stride": 24, "batch_size": 16}
+WINDOWS = Windows(context=24, stride=24, batch_size=16)
 
 
 @pytest.fixture
@@ -44,17 +45,17 @@ def test_scores_go_into_a_store_once_and_are_fitted(
 ) -> None:
     store, archs = tmp_path / "store", TINY.sample(40, seed=0)
     advanced: list[int] = []
-    first = record_quality(supernet, archs[:10], data, store, progress=advanced.append, **WINDOWS)
+    first = record_quality(supernet, archs[:10], data, store, WINDOWS, progress=advanced.append)
     assert first == sum(advanced) == len(set(archs[:10]))
-    again = record_quality(supernet, [*archs, *archs], data, store, **WINDOWS)
+    again = record_quality(supernet, [*archs, *archs], data, store, WINDOWS)
     assert again == len(set(archs)) - first
-    assert record_quality(supernet, archs, data, store, **WINDOWS) == 0
+    assert record_quality(supernet, archs, data, store, WINDOWS) == 0
     assert [f for f in validate(store).findings if f.severity == "error"] == []
     opened = Store.open(store)
     seen = opened.quality("tiny", "perplexity")
     assert seen is not None
     found = dict(zip(seen.table.architectures(), seen.kept.matrix[:, 0], strict=True))
-    expected = subnetwork_perplexity(supernet, archs[3], data, **WINDOWS)
+    expected = subnetwork_perplexity(supernet, archs[3], data, WINDOWS)
     assert found[archs[3]] == pytest.approx(expected.perplexity, rel=1e-6)  # a float32
     for said in ("weights", "context 24", "stride 24", data.sha256[:12], supernet.digest()[:12]):
         assert said in opened.manifest.source
@@ -67,11 +68,11 @@ def test_scores_go_into_a_store_once_and_are_fitted(
 
 def test_a_store_takes_one_protocol_only(supernet: Supernet, data: Data, tmp_path: Path) -> None:
     store, archs = tmp_path / "store", TINY.sample(2, seed=0)
-    record_quality(supernet, archs, data, store, **WINDOWS)
+    record_quality(supernet, archs, data, store, WINDOWS)
     with pytest.raises(
         InvalidValue, match=r"another protocol: .*stride 24\. This one is: .*stride 12"
     ):
-        record_quality(supernet, archs, data, str(store), context=24, stride=12)
+        record_quality(supernet, archs, data, str(store), Windows(context=24, stride=12))
 
 
 def test_nothing_is_written_for_a_list_with_a_stranger(
@@ -79,7 +80,7 @@ def test_nothing_is_written_for_a_list_with_a_stranger(
 ) -> None:
     wanted = [*TINY.sample(2, seed=0), shrunk("s").smallest]
     with pytest.raises(InvalidArchitecture, match="must be one of its space tiny"):
-        record_quality(supernet, wanted, data, tmp_path / "store", **WINDOWS)
+        record_quality(supernet, wanted, data, tmp_path / "store", WINDOWS)
     assert not (tmp_path / "store").exists()
 
 
@@ -88,7 +89,11 @@ def test_nothing_is_written_for_windows_out_of_range(
 ) -> None:
     with pytest.raises(InvalidValue, match="at most the model's 24"):
         record_quality(
-            supernet, TINY.sample(2, seed=0), data, tmp_path / "store", context=25, stride=1
+            supernet,
+            TINY.sample(2, seed=0),
+            data,
+            tmp_path / "store",
+            Windows(context=25, stride=1),
         )
     assert not (tmp_path / "store").exists()
 
